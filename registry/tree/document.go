@@ -1,0 +1,208 @@
+package tree
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+
+	"github.com/opencontainers/go-digest"
+)
+
+const (
+	// MediaTypeDocument is the media type of a registry layer's document.
+	MediaTypeDocument = "application/vnd.sealer.registry.layer.v1+json"
+	// MediaTypeBlob is the media type of the descriptor of each mirrored blob
+	// that a registry layer adds; in a ClusterImage's manifest they follow the
+	// document in the order of Document.Blobs.
+	MediaTypeBlob = "application/vnd.sealer.registry.blob.v1"
+
+	schemaVersion = 1
+)
+
+// ErrInvalid is wrapped by every error of Parse and Validate.
+var ErrInvalid = errors.New("invalid registry layer document")
+
+// A Document is the content of one registry layer. Encode writes its canonical
+// form. A document describes only what its layer adds; the tree that a cluster
+// sees is the union of all registry layers of a ClusterImage, where a tag of a
+// higher layer hides the same tag of a lower one.
+type Document struct {
+	SchemaVersion int          `json:"schemaVersion"`
+	Repositories  []Repository `json:"repositories"`
+	// Blobs are the blobs, manifests among them, that no layer below has.
+	Blobs []Blob `json:"blobs"`
+}
+
+// A Repository is one repository of the private registry.
+type Repository struct {
+	Name      string     `json:"name"` // "library/nginx"
+	Tags      []Tag      `json:"tags,omitempty"`
+	Revisions []Revision `json:"revisions"`
+	// Layers are the configs and layers that the revisions name and that the
+	// registry tree has: of a multi-platform image those of the chosen
+	// platforms only.
+	Layers []digest.Digest `json:"layers,omitempty"`
+}
+
+// A Tag is a tag link.
+type Tag struct {
+	Name    string        `json:"name"`
+	Digest  digest.Digest `json:"digest"`
+	Sources []string      `json:"sources,omitempty"` // normalised references it was mirrored from
+}
+
+// A Revision is a manifest or an image index that the repository serves by
+// digest.
+type Revision struct {
+	Digest    digest.Digest `json:"digest"`
+	MediaType string        `json:"mediaType"`
+	Size      int64         `json:"size"` // bytes
+	// Sources are the normalised references that were mirrored as this
+	// revision; empty for the platform manifests of an index.
+	Sources []string `json:"sources,omitempty"`
+}
+
+// A Blob is a blob that the layer adds.
+type Blob struct {
+	Digest digest.Digest `json:"digest"`
+	Size   int64         `json:"size"` // bytes
+}
+
+// Encode sorts d, drops repetitions and returns its canonical JSON and the
+// digest of it, which is the layer's ID.
+func (d *Document) Encode() ([]byte, digest.Digest, error) {
+	d.SchemaVersion = schemaVersion
+	d.sort()
+	if err := d.Validate(); err != nil {
+		return nil, "", err
+	}
+	b, err := json.Marshal(d)
+	if err != nil {
+		return nil, "", fmt.Errorf("encode registry layer document: %w", err)
+	}
+	return b, digest.FromBytes(b), nil
+}
+
+// Parse reads and validates a document. It must be canonical, or else its
+// digest could not be compared.
+func Parse(b []byte) (*Document, error) {
+	var d Document
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&d); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if d.SchemaVersion != schemaVersion {
+		return nil, fmt.Errorf("%w: schemaVersion %d: this sealer reads %d", ErrInvalid, d.SchemaVersion, schemaVersion)
+	}
+	again, _, err := d.Encode()
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(again, b) {
+		return nil, fmt.Errorf("%w: not in canonical form", ErrInvalid)
+	}
+	return &d, nil
+}
+
+func (d *Document) sort() {
+	byDigest := func(a, b digest.Digest) int { return cmp.Compare(a, b) }
+	for i := range d.Repositories {
+		r := &d.Repositories[i]
+		slices.SortFunc(r.Tags, func(a, b Tag) int { return cmp.Compare(a.Name, b.Name) })
+		slices.SortFunc(r.Revisions, func(a, b Revision) int { return byDigest(a.Digest, b.Digest) })
+		slices.SortFunc(r.Layers, byDigest)
+		r.Layers = slices.Compact(r.Layers)
+		for j := range r.Tags {
+			r.Tags[j].Sources = sortedSet(r.Tags[j].Sources)
+		}
+		for j := range r.Revisions {
+			r.Revisions[j].Sources = sortedSet(r.Revisions[j].Sources)
+		}
+	}
+	slices.SortFunc(d.Repositories, func(a, b Repository) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(d.Blobs, func(a, b Blob) int { return byDigest(a.Digest, b.Digest) })
+	d.Blobs = slices.Compact(d.Blobs)
+	if d.Repositories == nil {
+		d.Repositories = []Repository{}
+	}
+	if d.Blobs == nil {
+		d.Blobs = []Blob{}
+	}
+}
+
+func sortedSet(s []string) []string {
+	slices.Sort(s)
+	return slices.Compact(s)
+}
+
+var (
+	// The grammars of the OCI distribution specification, "Pulling manifests".
+	repositoryName = regexp.MustCompile(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$`)
+	tagName        = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}$`)
+)
+
+// Validate reports every fault of d, joined: a name, tag or digest that is
+// none (and so could lead out of the tree), an entry that stands twice, a tag
+// that points at no revision of its repository.
+func (d *Document) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...))
+	}
+	names := map[string]bool{}
+	for _, r := range d.Repositories {
+		if !repositoryName.MatchString(r.Name) || len(r.Name) > 255 {
+			bad("repository name %q", r.Name)
+		}
+		if names[r.Name] {
+			bad("repository %s stands twice", r.Name)
+		}
+		names[r.Name] = true
+		revisions := map[digest.Digest]bool{}
+		for _, v := range r.Revisions {
+			if err := checkDigest(v.Digest); err != nil || revisions[v.Digest] || v.Size < 0 {
+				bad("repository %s: revision %q", r.Name, v.Digest)
+			}
+			revisions[v.Digest] = true
+		}
+		tags := map[string]bool{}
+		for _, t := range r.Tags {
+			if !tagName.MatchString(t.Name) || tags[t.Name] {
+				bad("repository %s: tag %q", r.Name, t.Name)
+			}
+			tags[t.Name] = true
+			if !revisions[t.Digest] {
+				bad("repository %s: tag %s points at %q, which is no revision of it", r.Name, t.Name, t.Digest)
+			}
+		}
+		for _, l := range r.Layers {
+			if err := checkDigest(l); err != nil {
+				bad("repository %s: layer %q", r.Name, l)
+			}
+		}
+	}
+	blobs := map[digest.Digest]bool{}
+	for _, b := range d.Blobs {
+		if err := checkDigest(b.Digest); err != nil || blobs[b.Digest] || b.Size < 0 {
+			bad("blob %q of %d bytes", b.Digest, b.Size)
+		}
+		blobs[b.Digest] = true
+	}
+	return errors.Join(errs...)
+}
+
+// checkDigest accepts what the store can keep: a well-formed sha256 digest.
+func checkDigest(d digest.Digest) error {
+	if err := d.Validate(); err != nil {
+		return err
+	}
+	if d.Algorithm() != digest.SHA256 {
+		return fmt.Errorf("digest %s: only sha256 is supported", d)
+	}
+	return nil
+}

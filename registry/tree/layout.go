@@ -1,0 +1,127 @@
+package tree
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/opencontainers/go-digest"
+)
+
+// Root is the directory of a registry tree inside the layer that holds it.
+const Root = "registry"
+
+// v2 is the root of distribution's storage layout inside Root; see
+// registry/storage/paths.go of github.com/distribution/distribution.
+const v2 = "docker/registry/v2"
+
+// BlobPath returns the path of a blob's content, relative to Root.
+func BlobPath(d digest.Digest) string {
+	hex := d.Encoded()
+	return path.Join(v2, "blobs", d.Algorithm().String(), hex[:2], hex, "data")
+}
+
+// TagPath returns the path of a tag's current link, relative to Root.
+func TagPath(repository, tag string) string {
+	return path.Join(v2, "repositories", repository, "_manifests/tags", tag, "current/link")
+}
+
+// RevisionPath returns the path of a revision link, relative to Root.
+func RevisionPath(repository string, d digest.Digest) string {
+	return path.Join(v2, "repositories", repository, "_manifests/revisions", d.Algorithm().String(), d.Encoded(), "link")
+}
+
+// LayerPath returns the path of a layer link, relative to Root.
+func LayerPath(repository string, d digest.Digest) string {
+	return path.Join(v2, "repositories", repository, "_layers", d.Algorithm().String(), d.Encoded(), "link")
+}
+
+func tagIndexPath(repository, tag string, d digest.Digest) string {
+	return path.Join(v2, "repositories", repository, "_manifests/tags", tag, "index", d.Algorithm().String(), d.Encoded(), "link")
+}
+
+// Write makes the tree of d in dir/registry. Link files are written; each blob
+// of d.Blobs is placed by calling link with its digest and the path where it
+// must appear, whose directory exists. dir must be new: on an error it is left
+// as it is, for the caller to remove.
+func Write(dir string, d *Document, link func(d digest.Digest, path string) error) error {
+	if err := d.Validate(); err != nil { // names become paths below
+		return err
+	}
+	root := filepath.Join(dir, Root)
+	made := map[string]bool{}
+	at := func(name string) (string, error) {
+		p := filepath.Join(root, filepath.FromSlash(name))
+		if parent := filepath.Dir(p); !made[parent] {
+			if err := os.MkdirAll(parent, 0o755); err != nil {
+				return "", fmt.Errorf("write registry tree: %w", err)
+			}
+			made[parent] = true
+		}
+		return p, nil
+	}
+	for _, l := range links(d) {
+		p, err := at(l.path)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(p, []byte(l.target), 0o644); err != nil {
+			return fmt.Errorf("write registry tree: %w", err)
+		}
+	}
+	for _, b := range d.Blobs {
+		p, err := at(BlobPath(b.Digest))
+		if err != nil {
+			return err
+		}
+		if err := link(b.Digest, p); err != nil {
+			return fmt.Errorf("write registry tree: blob %s: %w", b.Digest, err)
+		}
+	}
+	return nil
+}
+
+type link struct {
+	path   string // relative to Root
+	target digest.Digest
+}
+
+func links(d *Document) []link {
+	var out []link
+	for _, r := range d.Repositories {
+		for _, l := range r.Layers {
+			out = append(out, link{LayerPath(r.Name, l), l})
+		}
+		for _, v := range r.Revisions {
+			out = append(out, link{RevisionPath(r.Name, v.Digest), v.Digest})
+		}
+		for _, t := range r.Tags {
+			out = append(out, link{TagPath(r.Name, t.Name), t.Digest}, link{tagIndexPath(r.Name, t.Name, t.Digest), t.Digest})
+		}
+	}
+	return out
+}
+
+// A Fault is a link file of a written tree that is missing or wrong.
+type Fault struct {
+	Path string // relative to the layer
+	Err  error
+}
+
+// VerifyLinks compares the link files below dir/registry with d and returns
+// what differs, in the order of the document. It does not read blobs.
+func VerifyLinks(dir string, d *Document) []Fault {
+	var faults []Fault
+	for _, l := range links(d) {
+		p := filepath.Join(dir, Root, filepath.FromSlash(l.path))
+		b, err := os.ReadFile(p)
+		if err == nil && string(b) != l.target.String() {
+			err = fmt.Errorf("it points at %q, want %s", b, l.target)
+		}
+		if err != nil {
+			faults = append(faults, Fault{path.Join(Root, l.path), err})
+		}
+	}
+	return faults
+}

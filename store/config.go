@@ -1,0 +1,116 @@
+package store
+
+import (
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/clusterimage/sealer/registry/tree"
+)
+
+const (
+	// ArtifactType is the artifactType of a ClusterImage's manifest.
+	ArtifactType = "application/vnd.sealer.clusterimage.v1"
+	// MediaTypeConfig is the media type of a ClusterImage's config.
+	MediaTypeConfig = "application/vnd.sealer.clusterimage.config.v1+json"
+
+	// AnnotationLayerType and AnnotationLayerValue tell a layer's origin on
+	// its descriptor in the manifest.
+	AnnotationLayerType  = "io.sealer.layer.type"
+	AnnotationLayerValue = "io.sealer.layer.value"
+
+	// LayerTypeBase with RegistryLayerValue marks a registry layer.
+	LayerTypeBase      = "BASE"
+	RegistryLayerValue = "registry cache"
+
+	// TypeKubeInstaller and TypeAppInstaller are the image types.
+	TypeKubeInstaller = "kube-installer"
+	TypeAppInstaller  = "app-installer"
+)
+
+// A Config is the config of a ClusterImage for one platform, as stored under
+// MediaTypeConfig. Lists are in the order given; maps are encoded sorted by
+// encoding/json, so that an equal Config has an equal digest.
+type Config struct {
+	Created       *time.Time        `json:"created,omitempty"` // set only where SOURCE_DATE_EPOCH is
+	SealerVersion string            `json:"sealerVersion"`
+	Type          string            `json:"type"` // TypeKubeInstaller or TypeAppInstaller
+	Platform      ocispec.Platform  `json:"platform"`
+	Layers        []ConfigLayer     `json:"layers"`
+	Cmd           Commands          `json:"cmd"`
+	Args          Arguments         `json:"args"`
+	Env           map[string]string `json:"env,omitempty"`
+	Labels        map[string]string `json:"labels,omitempty"`
+	Maintainer    string            `json:"maintainer,omitempty"`
+	Applications  []Application     `json:"applications,omitempty"`
+	Launch        *Launch           `json:"launch,omitempty"`
+	Registry      PrivateRegistry   `json:"registry"`
+	Images        []MirroredImage   `json:"images,omitempty"`
+}
+
+// A ConfigLayer is a layer in stacking order, lowest first.
+type ConfigLayer struct {
+	ID    digest.Digest `json:"id"`   // of a rootfs layer the digest of its tar, of a registry layer of its document
+	Type  string        `json:"type"` // FROM, COPY, RUN or BASE
+	Value string        `json:"value"`
+	Size  int64         `json:"size"` // bytes unpacked; of a registry layer the blobs that it adds
+}
+
+// Commands are the start commands: the base's first.
+type Commands struct {
+	Parent  []string `json:"parent,omitempty"`
+	Current []string `json:"current,omitempty"`
+}
+
+// Arguments are the build arguments that CMD may use, with their values.
+type Arguments struct {
+	Parent  map[string]string `json:"parent,omitempty"`
+	Current map[string]string `json:"current,omitempty"`
+}
+
+// An Application is what APP, CNI or CSI describe.
+type Application struct {
+	Name    string            `json:"name"`
+	Type    string            `json:"type"` // helm, kube or shell
+	Files   []string          `json:"files,omitempty"`
+	Cmds    []string          `json:"cmds,omitempty"`
+	Env     map[string]string `json:"env,omitempty"`
+	Version string            `json:"version,omitempty"`
+}
+
+// Launch says what a start runs instead of every CMD.
+type Launch struct {
+	Apps []string `json:"apps,omitempty"`
+	Cmds []string `json:"cmds,omitempty"`
+}
+
+// A PrivateRegistry is where the cluster pulls from.
+type PrivateRegistry struct {
+	Name   string      `json:"name"` // host[:port]
+	Naming tree.Naming `json:"naming"`
+}
+
+// A MirroredImage is a container image that discovery recorded.
+type MirroredImage struct {
+	Reference string        `json:"reference"`        // normalised, as the cluster asks before the redirect
+	Source    string        `json:"source,omitempty"` // where it was mirrored from, when not Reference
+	Digest    digest.Digest `json:"digest,omitempty"` // of the manifest or index; empty when it is missing
+	Size      int64         `json:"size,omitempty"`   // bytes of all its blobs for the image's platform
+	Platforms []string      `json:"platforms,omitempty"`
+	Found     []Provenance  `json:"found,omitempty"`
+	// Missing says why the image is listed but not mirrored: optional, low
+	// confidence, announced, or allowed to be missing.
+	Missing string `json:"missing,omitempty"`
+}
+
+// A Provenance is one place where a reference was found.
+type Provenance struct {
+	File       string `json:"file"`
+	Line       int    `json:"line,omitempty"`
+	Object     string `json:"object,omitempty"` // Kind/namespace/name, or Kind/name
+	Field      string `json:"field,omitempty"`
+	Rule       string `json:"rule"`
+	Confidence string `json:"confidence"`
+	Written    string `json:"written,omitempty"` // as the file writes it, when not normalised
+}
