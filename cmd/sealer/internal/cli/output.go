@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"text/template"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+)
+
+// output is how a command prints a list or an object.
+type output struct {
+	kind    string   // -o
+	format  string   // --format, a Go template
+	choices []string // what -o takes; the first is the default
+}
+
+// flags registers -o and --format. choices begins with the default; json and
+// yaml need not be named.
+func (o *output) flags(cmd *cobra.Command, choices ...string) {
+	o.choices = choices
+	for _, c := range []string{"json", "yaml"} {
+		if choices[0] != c {
+			o.choices = append(o.choices, c)
+		}
+	}
+	cmd.Flags().StringVarP(&o.kind, "output", "o", choices[0], "output: "+strings.Join(o.choices, ", "))
+	cmd.Flags().StringVar(&o.format, "format", "", "print with this Go template instead")
+}
+
+// check refuses a value of -o that the command does not know, and a template
+// that does not parse. Call it before any work.
+func (o *output) check() error {
+	if o.format != "" {
+		if _, err := o.template(); err != nil {
+			return usageError{err}
+		}
+		return nil
+	}
+	for _, c := range o.choices {
+		if o.kind == c {
+			return nil
+		}
+	}
+	return usagef("-o %q: want one of %s", o.kind, strings.Join(o.choices, ", "))
+}
+
+func (o *output) template() (*template.Template, error) {
+	t, err := template.New("format").Funcs(template.FuncMap{
+		"json": func(v any) (string, error) { b, err := json.Marshal(v); return string(b), err },
+		"join": strings.Join,
+	}).Parse(o.format)
+	if err != nil {
+		return nil, fmt.Errorf("--format: %w", err)
+	}
+	return t, nil
+}
+
+// print writes v in the form chosen: JSON, YAML, the template, or what other
+// prints for every other kind. A list is given to the template item by item:
+// pass the items as the last argument.
+func (o *output) print(w io.Writer, v any, other func(w io.Writer) error, items ...any) error {
+	if o.format != "" {
+		t, err := o.template()
+		if err != nil {
+			return usageError{err}
+		}
+		if items == nil {
+			items = []any{v}
+		}
+		for _, it := range items {
+			if err := t.Execute(w, it); err != nil {
+				return fmt.Errorf("--format: %w", err)
+			}
+			fmt.Fprintln(w)
+		}
+		return nil
+	}
+	switch o.kind {
+	case "json":
+		b, err := json.MarshalIndent(v, "", "  ")
+		if err != nil {
+			return fmt.Errorf("print json: %w", err)
+		}
+		_, err = fmt.Fprintf(w, "%s\n", b)
+		return err
+	case "yaml":
+		b, err := yaml.Marshal(v)
+		if err != nil {
+			return fmt.Errorf("print yaml: %w", err)
+		}
+		_, err = w.Write(b)
+		return err
+	}
+	return other(w)
+}
+
+// table writes rows in aligned columns.
+func table(w io.Writer, header []string, rows [][]string) error {
+	t := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
+	for _, r := range append([][]string{header}, rows...) {
+		fmt.Fprintln(t, strings.Join(r, "\t"))
+	}
+	return t.Flush()
+}
+
+// size prints bytes for people, in the powers of 1000 that disks are sold in.
+func size(n int64) string {
+	const units = "kMGTPE"
+	if n < 1000 {
+		return fmt.Sprintf("%d B", n)
+	}
+	v, i := float64(n)/1000, 0
+	for v >= 999.95 && i < len(units)-1 {
+		v, i = v/1000, i+1
+	}
+	return fmt.Sprintf("%.1f %cB", v, units[i])
+}

@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+)
+
+// Streams are what a command reads and prints to.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// app holds the persistent flags and the streams; it is made anew for each
+// run, so that tests run commands side by side.
+type app struct {
+	Streams
+	started bool
+
+	root     string // --root
+	debug    bool   // --debug
+	quiet    bool   // --quiet
+	progress string // --progress
+}
+
+// Main runs sealer with args and returns its exit code.
+func Main(ctx context.Context, args []string, s Streams) int {
+	a := &app{Streams: s}
+	cmd := a.command()
+	cmd.SetArgs(args)
+	ran, err := cmd.ExecuteContextC(ctx)
+	return report(ctx, s.Err, ran, err, a.started)
+}
+
+func (a *app) command() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "sealer",
+		Short: "Build, inspect, push and pull ClusterImages",
+		Long: `sealer builds ClusterImages: one artifact that holds all that a Kubernetes
+cluster or application needs where there is no internet: a rootfs, its start
+commands, and a registry with every container image that will be pulled.
+
+` + exitCodesHelp,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			a.started = true
+			return a.check()
+		},
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+	}
+	cmd.SetIn(a.In)
+	cmd.SetOut(a.Out)
+	cmd.SetErr(a.Err)
+	f := cmd.PersistentFlags()
+	f.StringVar(&a.root, "root", "", "the store's directory (default: SEALER_ROOT, else /var/lib/sealer for root, $XDG_DATA_HOME/sealer for others)")
+	f.BoolVar(&a.debug, "debug", false, "log what is done, on stderr")
+	f.StringVar(&a.progress, "progress", "auto", "progress on stderr: auto, plain, json or none")
+	cmd.AddCommand(
+		a.completion(),
+		a.version(),
+	)
+	return cmd
+}
+
+// check refuses persistent flags with impossible values.
+func (a *app) check() error {
+	switch a.progress {
+	case "auto", "plain", "json", "none":
+		return nil
+	}
+	return usagef("--progress %q: want auto, plain, json or none", a.progress)
+}
+
+// logger returns where the libraries log: stderr with --debug, else only
+// warnings and errors.
+func (a *app) logger() *slog.Logger {
+	level := slog.LevelWarn
+	if a.debug {
+		level = slog.LevelDebug
+	}
+	return slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{
+		Level: level,
+		ReplaceAttr: func(groups []string, at slog.Attr) slog.Attr {
+			if len(groups) == 0 && at.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return at
+		},
+	}))
+}

@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// Version is the version of sealer, also recorded in each ClusterImage.
+const Version = "0.1.0"
+
+type versionInfo struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"` // the source's commit, where the build knew it
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+func (a *app) version() *cobra.Command {
+	var o output
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version of sealer",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			v := versionInfo{Version: Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+			if b, ok := debug.ReadBuildInfo(); ok {
+				for _, s := range b.Settings {
+					if s.Key == "vcs.revision" {
+						v.Revision = s.Value
+					}
+				}
+			}
+			return o.print(a.Out, v, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "sealer %s (%s, %s)\n", v.Version, v.Go, v.Platform)
+				return err
+			})
+		},
+	}
+	o.flags(cmd, "text")
+	return cmd
+}

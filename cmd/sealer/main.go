@@ -1,0 +1,24 @@
+// Command sealer builds, inspects, pushes, pulls and serves ClusterImages:
+// one artifact with all that a Kubernetes cluster needs where there is no
+// internet.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/clusterimage/sealer/cmd/sealer/internal/cli"
+)
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// After the first signal the default handling is back, so that a second
+	// one ends a program that does not stop.
+	context.AfterFunc(ctx, stop)
+	return cli.Main(ctx, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
+}

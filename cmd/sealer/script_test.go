@@ -1,0 +1,60 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"sealer": func() { os.Exit(run()) },
+	})
+}
+
+// TestScripts runs testdata/script/*.txtar with this binary as sealer. Each
+// script has a store of its own, and a proxy that nothing listens at, so that
+// a stray call to the network fails at once.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("SEALER_ROOT", filepath.Join(e.WorkDir, ".store"))
+			e.Setenv("HOME", filepath.Join(e.WorkDir, ".home"))
+			e.Setenv("XDG_RUNTIME_DIR", filepath.Join(e.WorkDir, ".run"))
+			for _, k := range []string{"http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"} {
+				e.Setenv(k, "http://127.0.0.1:1")
+			}
+			e.Setenv("NO_PROXY", "127.0.0.1,localhost")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exitcode": exitcode,
+		},
+		RequireUniqueNames: true,
+		UpdateScripts:      os.Getenv("UPDATE_SCRIPTS") != "",
+	})
+}
+
+// exitcode CODE PROGRAM ARG... fails unless the program ends with CODE.
+func exitcode(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exitcode CODE PROGRAM [ARG...]")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	got := 0
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%s: %v", args[1], err)
+	}
+	if strconv.Itoa(got) != args[0] {
+		ts.Fatalf("exit code %d, want %s", got, args[0])
+	}
+}
