@@ -1,0 +1,258 @@
+package registrytest
+
+import (
+	"archive/tar"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/clusterimage/sealer/registry/platform"
+)
+
+// The media types of Docker's image format, "Image Manifest Version 2,
+// Schema 2" in the documentation of distribution.
+const (
+	DockerManifest = "application/vnd.docker.distribution.manifest.v2+json"
+	DockerList     = "application/vnd.docker.distribution.manifest.list.v2+json"
+	DockerConfig   = "application/vnd.docker.container.image.v1+json"
+	DockerLayer    = "application/vnd.docker.image.rootfs.diff.tar.gzip"
+)
+
+const defaultLayerSize = 4 << 10
+
+// An Image describes a container image. Equal descriptions make equal bytes.
+type Image struct {
+	// Name is a reference with a tag: "library/nginx:latest" is
+	// docker.io/library/nginx:latest.
+	Name string
+	// Platforms, each "os/arch[/variant]"; none means linux/amd64. One
+	// platform makes a single manifest, several an index.
+	Platforms []string
+	// Index makes an index even for one platform.
+	Index bool
+	// Docker selects Docker's media types (schema 2, manifest list) instead
+	// of OCI's.
+	Docker bool
+	// Attestation adds an entry for the platform unknown/unknown to the
+	// index, as BuildKit does for provenance.
+	Attestation bool
+	// Layers, lowest first; none means one layer named as the image.
+	Layers []Layer
+	// Revision changes the config, and so every digest above it: the same
+	// name, published again.
+	Revision int
+}
+
+// A Layer is a layer of an Image, by name: layers of equal Name, Size and
+// platform have the same bytes, in whatever image they stand.
+type Layer struct {
+	Name string
+	Size int // bytes, about; 0 means 4 KiB. They do not compress.
+	// Shared layers are the same on every platform.
+	Shared bool
+}
+
+// Layers returns a layer of the default size for each name.
+func Layers(names ...string) []Layer {
+	var out []Layer
+	for _, n := range names {
+		out = append(out, Layer{Name: n})
+	}
+	return out
+}
+
+// Content is an image as it is published.
+type Content struct {
+	Root      ocispec.Descriptor   // of the index, or of the only manifest
+	Manifests []ocispec.Descriptor // of an index, its entries in order; else Root alone
+	// Blobs holds every blob by digest: index, manifests, configs, layers.
+	Blobs map[digest.Digest][]byte
+	order []ocispec.Descriptor // configs and layers, then manifests, then the index
+}
+
+// Size returns the bytes of all blobs.
+func (c *Content) Size() int64 {
+	var n int64
+	for _, b := range c.Blobs {
+		n += int64(len(b))
+	}
+	return n
+}
+
+// Build makes the bytes of img. It fails only on a platform that does not
+// parse.
+func Build(img Image) (*Content, error) {
+	c := &Content{Blobs: map[digest.Digest][]byte{}}
+	names := img.Platforms
+	if len(names) == 0 {
+		names = []string{"linux/amd64"}
+	}
+	for _, name := range names {
+		p, err := platform.Parse(name)
+		if err != nil {
+			return nil, fmt.Errorf("image %s: %w", img.Name, err)
+		}
+		c.manifest(img, p)
+	}
+	if len(names) == 1 && !img.Index && !img.Attestation {
+		c.Root = c.Manifests[0]
+		c.Root.Platform = nil
+		return c, nil
+	}
+	if img.Attestation {
+		c.attestation(img)
+	}
+	index := ocispec.Index{
+		Versioned: specs.Versioned{SchemaVersion: 2},
+		MediaType: pick(img.Docker, DockerList, ocispec.MediaTypeImageIndex),
+		Manifests: c.Manifests,
+	}
+	c.Root = c.add(index.MediaType, encode(index))
+	return c, nil
+}
+
+func (c *Content) manifest(img Image, p ocispec.Platform) {
+	config := ocispec.Image{
+		Created:  epoch(),
+		Platform: p,
+		Config: ocispec.ImageConfig{
+			Env: []string{"PATH=/usr/bin:/bin"},
+			Cmd: []string{"/bin/" + img.Name},
+		},
+		RootFS: ocispec.RootFS{Type: "layers"},
+	}
+	if img.Revision != 0 {
+		config.Config.Labels = map[string]string{"revision": fmt.Sprint(img.Revision)}
+	}
+	layers := img.Layers
+	if len(layers) == 0 {
+		layers = Layers(img.Name)
+	}
+	var descs []ocispec.Descriptor
+	for _, l := range layers {
+		where := platform.String(p)
+		if l.Shared {
+			where = "any"
+		}
+		plain, zipped := layerBytes(l, where)
+		descs = append(descs, c.add(pick(img.Docker, DockerLayer, ocispec.MediaTypeImageLayerGzip), zipped))
+		config.RootFS.DiffIDs = append(config.RootFS.DiffIDs, digest.FromBytes(plain))
+		config.History = append(config.History, ocispec.History{Created: epoch(), CreatedBy: "layer " + l.Name})
+	}
+	m := ocispec.Manifest{
+		Versioned: specs.Versioned{SchemaVersion: 2},
+		MediaType: pick(img.Docker, DockerManifest, ocispec.MediaTypeImageManifest),
+		Config:    c.add(pick(img.Docker, DockerConfig, ocispec.MediaTypeImageConfig), encode(config)),
+		Layers:    descs,
+	}
+	d := c.add(m.MediaType, encode(m))
+	d.Platform = &p
+	c.Manifests = append(c.Manifests, d)
+}
+
+// attestation adds what BuildKit pushes beside an image: a manifest for the
+// platform unknown/unknown with one in-toto statement.
+func (c *Content) attestation(img Image) {
+	subject := c.Manifests[0].Digest
+	statement := encode(map[string]any{
+		"_type":         "https://in-toto.io/Statement/v0.1",
+		"predicateType": "https://slsa.dev/provenance/v0.2",
+		"subject":       []any{map[string]any{"name": img.Name, "digest": map[string]string{"sha256": subject.Encoded()}}},
+	})
+	layer := c.add("application/vnd.in-toto+json", statement)
+	unknown := ocispec.Platform{OS: "unknown", Architecture: "unknown"}
+	config := ocispec.Image{Platform: unknown, RootFS: ocispec.RootFS{Type: "layers", DiffIDs: []digest.Digest{layer.Digest}}}
+	m := ocispec.Manifest{
+		Versioned: specs.Versioned{SchemaVersion: 2},
+		MediaType: ocispec.MediaTypeImageManifest,
+		Config:    c.add(ocispec.MediaTypeImageConfig, encode(config)),
+		Layers:    []ocispec.Descriptor{layer},
+	}
+	d := c.add(m.MediaType, encode(m))
+	d.Platform = &unknown
+	d.Annotations = map[string]string{
+		"vnd.docker.reference.digest": subject.String(),
+		"vnd.docker.reference.type":   "attestation-manifest",
+	}
+	c.Manifests = append(c.Manifests, d)
+}
+
+func (c *Content) add(mediaType string, b []byte) ocispec.Descriptor {
+	d := ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(b), Size: int64(len(b))}
+	if _, ok := c.Blobs[d.Digest]; !ok {
+		c.Blobs[d.Digest] = b
+		c.order = append(c.order, d)
+	}
+	return d
+}
+
+// layerBytes returns a tar of a few files and its gzip. The bulk is one file of
+// noise, seeded by the layer's name.
+func layerBytes(l Layer, where string) (plain, zipped []byte) {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%s %s", l.Name, where)
+	noise := rand.New(rand.NewPCG(h.Sum64(), uint64(l.Size)))
+	bulk := make([]byte, cmp.Or(l.Size, defaultLayerSize))
+	for i := range bulk {
+		bulk[i] = byte(noise.Uint32())
+	}
+	dir := "usr/share/" + fmt.Sprintf("%016x", h.Sum64())
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	for _, f := range []struct {
+		name string
+		mode int64
+		data []byte
+	}{
+		{"etc/layers/" + fmt.Sprintf("%016x", h.Sum64()), 0o644, []byte(l.Name + " for " + where + "\n")},
+		{dir + "/run", 0o755, []byte("#!/bin/sh\necho " + l.Name + "\n")},
+		{dir + "/noise", 0o644, bulk},
+	} {
+		hdr := &tar.Header{Name: f.name, Mode: f.mode, Size: int64(len(f.data)), ModTime: *epoch(), Format: tar.FormatUSTAR}
+		must(w.WriteHeader(hdr))
+		_, err := w.Write(f.data)
+		must(err)
+	}
+	must(w.Close())
+	var z bytes.Buffer
+	gz := gzip.NewWriter(&z)
+	_, err := gz.Write(buf.Bytes())
+	must(err)
+	must(gz.Close())
+	return buf.Bytes(), z.Bytes()
+}
+
+func epoch() *time.Time {
+	t := time.Unix(0, 0).UTC()
+	return &t
+}
+
+func pick(docker bool, a, b string) string {
+	if docker {
+		return a
+	}
+	return b
+}
+
+func encode(v any) []byte {
+	b, err := json.Marshal(v)
+	must(err)
+	return b
+}
+
+// must stops on an error that cannot be: a write to memory, or encoding a value
+// of our own.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
