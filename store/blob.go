@@ -1,0 +1,282 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"sync"
+	"syscall"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// bufferSize is the size of the buffers of every copy: with 4 KiB a copy costs
+// twice the CPU, beyond 128 KiB nothing is gained.
+const bufferSize = 128 << 10
+
+// buffers holds *[bufferSize]byte.
+//
+//nolint:gochecknoglobals // a pool has no state that a caller could see
+var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
+
+// HasBlob reports whether the store has the blob d.
+func (s *Store) HasBlob(_ context.Context, d digest.Digest) (bool, error) {
+	if err := checkDigest(d); err != nil {
+		return false, err
+	}
+	_, err := os.Stat(s.BlobPath(d))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for blob %s: %w", d, err)
+	}
+	return true, nil
+}
+
+// OpenBlob opens the blob d for reading; its length is the file's. The caller
+// closes it. The error wraps ErrNotFound when the store does not have it. The
+// bytes were checked when they were written; Verify checks them again.
+func (s *Store) OpenBlob(_ context.Context, d digest.Digest) (*os.File, error) {
+	if err := checkDigest(d); err != nil {
+		return nil, err
+	}
+	f, err := os.Open(s.BlobPath(d))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("blob %s: %w", d, ErrNotFound)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open blob %s: %w", d, err)
+	}
+	return f, nil
+}
+
+// ReadBlob returns the content of the blob d after checking its digest. A blob
+// longer than limit bytes is an error that wraps ErrInvalid.
+func (s *Store) ReadBlob(ctx context.Context, d digest.Digest, limit int64) ([]byte, error) {
+	f, err := s.OpenBlob(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("read blob %s: %w", d, err)
+	}
+	if int64(len(b)) > limit {
+		return nil, fmt.Errorf("read blob %s: %w: longer than %d bytes", d, ErrInvalid, limit)
+	}
+	if got := digest.FromBytes(b); got != d {
+		return nil, fmt.Errorf("read blob %s: %w: its digest is %s", d, ErrMismatch, got)
+	}
+	return b, nil
+}
+
+// PutBlob makes the store have the blob desc. When it lacks it, write is called
+// to write the content, once: of all that want one blob at a time, in this
+// process and in others, one writes it and the rest wait. write is given a
+// writer that implements io.ReaderFrom, so io.Copy needs no buffer; it takes
+// not a byte more than desc.Size.
+//
+// The content is hashed while it is written. Where it is not what desc says the
+// error wraps ErrMismatch, and where write or the disk fails their error is
+// wrapped; the store is then as it was before. After PutBlob the blob is whole
+// to every process, and survives a crash of this one; a power failure too, once
+// Commit returned.
+func (s *Store) PutBlob(ctx context.Context, desc ocispec.Descriptor, write func(w io.Writer) error) error {
+	if err := checkDigest(desc.Digest); err != nil {
+		return err
+	}
+	return s.putBlob(ctx, desc, func() bool { return s.hasSized(desc) }, write)
+}
+
+// putBytes puts a blob that is in memory.
+func (s *Store) putBytes(ctx context.Context, mediaType string, b []byte) (ocispec.Descriptor, error) {
+	desc := ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(b), Size: int64(len(b))}
+	return desc, s.PutBlob(ctx, desc, func(w io.Writer) error {
+		_, err := io.Copy(w, bytes.NewReader(b))
+		return err
+	})
+}
+
+// hasSized reports whether the blob is there with the size that it must have;
+// one of another size is broken and will be replaced.
+func (s *Store) hasSized(desc ocispec.Descriptor) bool {
+	fi, err := os.Stat(s.BlobPath(desc.Digest))
+	return err == nil && fi.Mode().IsRegular() && fi.Size() == desc.Size
+}
+
+func (s *Store) putBlob(ctx context.Context, desc ocispec.Descriptor, has func() bool, write func(w io.Writer) error) error {
+	for !has() {
+		s.mu.Lock()
+		landing, busy := s.flights[desc.Digest]
+		if !busy {
+			landing = make(chan struct{})
+			s.flights[desc.Digest] = landing
+		}
+		s.mu.Unlock()
+		if busy {
+			select {
+			case <-landing: // it failed when the blob is still missing: then it is our turn
+				continue
+			case <-ctx.Done():
+				return fmt.Errorf("wait for blob %s: %w", desc.Digest, context.Cause(ctx))
+			}
+		}
+		err := s.fly(ctx, desc, has, write)
+		s.mu.Lock()
+		delete(s.flights, desc.Digest)
+		s.mu.Unlock()
+		close(landing)
+		return err
+	}
+	return nil
+}
+
+// fly writes the blob while no other goroutine of this Store does.
+func (s *Store) fly(ctx context.Context, desc ocispec.Descriptor, has func() bool, write func(w io.Writer) error) (err error) {
+	if _, err := s.begin(ctx); err != nil {
+		return err
+	}
+	if free, err := freeSpace(s.root); err == nil && free < desc.Size {
+		return fmt.Errorf("write blob %s of %d bytes to %s: %d bytes free: %w", desc.Digest, desc.Size, s.root, free, syscall.ENOSPC)
+	}
+	// The temporary's name is the digest's, so its lock keeps other processes
+	// from fetching the same blob.
+	f, err := s.claim(ctx, "blob-"+desc.Digest.Encoded(), has)
+	if err != nil || f == nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+		err = errors.Join(err, f.Close())
+	}()
+	w := newBlobWriter(f, desc.Size)
+	if err := write(w); err != nil {
+		return cmpDisk(w.err, fmt.Errorf("write blob %s: %w", desc.Digest, err))
+	}
+	if w.n != desc.Size {
+		return fmt.Errorf("write blob %s: %w: %d bytes, want %d", desc.Digest, ErrMismatch, w.n, desc.Size)
+	}
+	if got := w.digest(); got != desc.Digest {
+		return fmt.Errorf("write blob %s: %w: its digest is %s", desc.Digest, ErrMismatch, got)
+	}
+	return s.publish(f, desc.Digest)
+}
+
+// cmpDisk prefers the disk's error over one that write made of it.
+func cmpDisk(disk, err error) error {
+	if disk != nil && !errors.Is(err, disk) {
+		return fmt.Errorf("%w: %w", err, disk)
+	}
+	return err
+}
+
+// publish renames the temporary f to the blob d.
+func (s *Store) publish(f *os.File, d digest.Digest) error {
+	if err := f.Chmod(0o444); err != nil {
+		return fmt.Errorf("write blob %s: %w", d, err)
+	}
+	if err := os.Rename(f.Name(), s.BlobPath(d)); err != nil {
+		return fmt.Errorf("write blob %s: %w", d, err)
+	}
+	return nil
+}
+
+// A blobWriter hashes what it writes, in one pass, and refuses what exceeds
+// limit.
+type blobWriter struct {
+	f     io.Writer
+	h     hash.Hash
+	n     int64
+	limit int64
+	err   error // of the file, or ErrMismatch; sticky
+}
+
+func newBlobWriter(f io.Writer, limit int64) *blobWriter {
+	return &blobWriter{f: f, h: sha256.New(), limit: limit}
+}
+
+// Write implements io.Writer.
+func (w *blobWriter) Write(p []byte) (int, error) {
+	if w.err != nil {
+		return 0, w.err
+	}
+	if int64(len(p)) > w.limit-w.n {
+		w.err = fmt.Errorf("%w: longer than %d bytes", ErrMismatch, w.limit)
+		return 0, w.err
+	}
+	n, err := w.f.Write(p)
+	w.h.Write(p[:n])
+	w.n += int64(n)
+	w.err = err
+	return n, err
+}
+
+// ReadFrom implements io.ReaderFrom with a pooled buffer, filled before it is
+// written: a socket gives far less than that at a time.
+func (w *blobWriter) ReadFrom(r io.Reader) (int64, error) {
+	buf := buffers.Get().(*[bufferSize]byte)
+	defer buffers.Put(buf)
+	var total int64
+	for {
+		n, err := fill(r, buf[:])
+		m, werr := w.Write(buf[:n])
+		total += int64(m)
+		if werr != nil {
+			return total, werr
+		}
+		if err == io.EOF {
+			return total, nil
+		}
+		if err != nil {
+			return total, err
+		}
+	}
+}
+
+// fill reads until buf is full or r fails. Other than io.ReadFull it returns
+// the error of r as it is: an io.ErrUnexpectedEOF is a cut connection, an
+// io.EOF the end.
+func fill(r io.Reader, buf []byte) (int, error) {
+	n := 0
+	for n < len(buf) {
+		m, err := r.Read(buf[n:])
+		n += m
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+func (w *blobWriter) digest() digest.Digest {
+	return digest.NewDigestFromEncoded(digest.SHA256, hex.EncodeToString(w.h.Sum(nil)))
+}
+
+// checkBlob reads the blob d and compares its digest.
+func (s *Store) checkBlob(d digest.Digest) error {
+	f, err := s.OpenBlob(context.Background(), d)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	w := newBlobWriter(io.Discard, 1<<62)
+	if _, err := w.ReadFrom(f); err != nil {
+		return fmt.Errorf("read blob %s: %w", d, err)
+	}
+	if got := w.digest(); got != d {
+		return fmt.Errorf("blob %s: %w: its digest is %s", d, ErrMismatch, got)
+	}
+	return nil
+}

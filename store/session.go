@@ -1,0 +1,292 @@
+package store
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+)
+
+// A session is what a Store holds while it writes. Its record, locked for as
+// long as the process lives, tells a later one what to look at after a power
+// failure: all that came into being after the record and was never flushed.
+type session struct {
+	record *os.File // ROOT/tmp/session-*: sessionHead, then one layer ID a line
+	shared *os.File // a shared lock on locks/store, which keeps prune away
+	dirty  bool     // something may have been published since the last flush; guarded by Store.mu
+}
+
+// sessionHead is the first line of a session record.
+type sessionHead struct {
+	Boot string `json:"boot"`
+	PID  int    `json:"pid"`
+}
+
+const sessionPrefix = "session-"
+
+func isSession(name string) bool { return strings.HasPrefix(name, sessionPrefix) }
+
+// begin returns the session, making the store's directories and the record
+// when this is the first write.
+func (s *Store) begin(ctx context.Context) (*session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.session != nil {
+		s.session.dirty = true
+		return s.session, nil
+	}
+	n, err := s.newSession(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("write to store %s: %w", s.root, err)
+	}
+	n.dirty = true
+	s.session = n
+	return n, nil
+}
+
+func (s *Store) newSession(ctx context.Context) (_ *session, err error) {
+	if err := s.makeDirs(); err != nil {
+		return nil, err
+	}
+	n := &session{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, n.close())
+		}
+	}()
+	if n.shared, err = s.lock(ctx, "store", false); err != nil {
+		return nil, err
+	}
+	if n.record, err = s.tempFile(ctx, strings.TrimSuffix(sessionPrefix, "-")); err != nil {
+		return nil, err
+	}
+	head, err := json.Marshal(sessionHead{Boot: bootID(), PID: os.Getpid()})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := n.record.Write(append(head, '\n')); err != nil {
+		return nil, err
+	}
+	if err := n.record.Sync(); err != nil {
+		return nil, err
+	}
+	return n, syncDir(s.path("tmp"))
+}
+
+// makeDirs makes what a store consists of. Only its owner may look into
+// layers: they may hold programs with setuid bits.
+func (s *Store) makeDirs() error {
+	for _, d := range []struct {
+		name string
+		perm fs.FileMode
+	}{
+		{"image/blobs/sha256", 0o755},
+		{"data/overlay2", 0o700},
+		{"tmp", 0o700},
+		{"locks", 0o700},
+		{"cache", 0o700},
+	} {
+		if err := os.MkdirAll(s.path(d.name), d.perm); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *session) close() error {
+	var errs []error
+	for _, f := range []*os.File{n.record, n.shared} {
+		if f != nil {
+			errs = append(errs, f.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// note writes into the record that layer id is about to be published.
+func (s *Store) note(ctx context.Context, id digest.Digest) error {
+	n, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := n.record.WriteString(id.String() + "\n"); err != nil {
+		return fmt.Errorf("write session record: %w", err)
+	}
+	if err := n.record.Sync(); err != nil {
+		return fmt.Errorf("write session record: %w", err)
+	}
+	return nil
+}
+
+// flush makes durable all that was published before the call, by this process
+// and by dead ones.
+func (s *Store) flush(ctx context.Context) error {
+	n, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	dead := s.deadSessions()
+	defer closeAll(dead)
+	if err := syncFS(n.record); err != nil {
+		return err
+	}
+	for _, f := range dead {
+		if err := os.Remove(f.Name()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close ends the writing and frees the locks. What was published stays, for a
+// later run to find; only Commit makes it durable.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	n := s.session
+	s.session = nil
+	s.mu.Unlock()
+	if n == nil {
+		return nil
+	}
+	// A record that still tells something is left to be found by the next
+	// flush, or by the first who opens the store after a power failure.
+	var err error
+	if !n.dirty {
+		err = os.Remove(n.record.Name())
+	}
+	if err := errors.Join(err, n.close()); err != nil {
+		return fmt.Errorf("close store %s: %w", s.root, err)
+	}
+	return nil
+}
+
+// deadSessions returns the locked records of dead processes. Those that say
+// nothing readable count as well.
+func (s *Store) deadSessions() []*os.File {
+	names, _ := filepath.Glob(s.path("tmp", sessionPrefix+"*"))
+	var dead []*os.File
+	for _, name := range names {
+		f, err := os.OpenFile(name, os.O_RDWR, 0)
+		if err != nil {
+			continue
+		}
+		if ok, err := tryFlock(f, true); err == nil && ok && same(f, name) {
+			dead = append(dead, f)
+			continue
+		}
+		_ = f.Close()
+	}
+	return dead
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		_ = f.Close()
+	}
+}
+
+// recover clears what dead processes left. In a store that may not be written
+// it does nothing.
+func (s *Store) recover() error {
+	entries, err := os.ReadDir(s.path("tmp"))
+	if err != nil || len(entries) == 0 {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+			return nil
+		}
+		return err
+	}
+	if _, err := s.sweep(false); err != nil {
+		s.o.Logger.Warn("clear temporaries", "store", s.root, "error", err)
+	}
+	dead := s.deadSessions()
+	defer closeAll(dead)
+	boot := bootID()
+	for _, f := range dead {
+		head, layers, err := readRecord(f)
+		if err == nil && head.Boot == boot && boot != "" {
+			continue // the page cache has it all; the next flush removes the record
+		}
+		if err := s.inspect(f, layers); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readRecord reads a session record.
+func readRecord(f *os.File) (head sessionHead, layers []digest.Digest, err error) {
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return head, nil, err
+	}
+	sc := bufio.NewScanner(f)
+	if !sc.Scan() {
+		return head, nil, errors.Join(io.ErrUnexpectedEOF, sc.Err())
+	}
+	if err := json.Unmarshal(sc.Bytes(), &head); err != nil {
+		return head, nil, err
+	}
+	for sc.Scan() {
+		if d := digest.Digest(sc.Text()); checkDigest(d) == nil {
+			layers = append(layers, d)
+		}
+	}
+	return head, layers, sc.Err()
+}
+
+// clockMargin allows for a clock that was set back between two writes.
+const clockMargin = 10 * time.Minute
+
+// inspect looks at what a session published that the power failure may have
+// taken the content of: layers are dropped, to be unpacked again from their
+// blobs; blobs are read.
+func (s *Store) inspect(record *os.File, layers []digest.Digest) error {
+	fi, err := record.Stat()
+	if err != nil {
+		return err
+	}
+	since := fi.ModTime().Add(-clockMargin)
+	for _, id := range layers {
+		s.o.Logger.Warn("drop a layer that was not flushed before the machine stopped", "layer", id)
+		if err := removeAll(s.LayerDir(id)); err != nil {
+			return err
+		}
+	}
+	entries, err := os.ReadDir(s.path("image/blobs/sha256"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		fi, err := e.Info()
+		if err != nil || fi.ModTime().Before(since) {
+			continue
+		}
+		d := digest.NewDigestFromEncoded(digest.SHA256, e.Name())
+		if err := s.checkBlob(d); err != nil {
+			s.o.Logger.Warn("drop a blob that was not flushed before the machine stopped", "blob", d, "error", err)
+			if err := os.Remove(s.BlobPath(d)); err != nil {
+				return err
+			}
+		}
+	}
+	return os.Remove(record.Name())
+}
+
+// syncDir flushes the names in dir.
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

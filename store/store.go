@@ -1,0 +1,137 @@
+package store
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/opencontainers/go-digest"
+)
+
+var (
+	// ErrNotFound is wrapped by errors about an image, a platform of it, a
+	// layer or a blob that the store does not have.
+	ErrNotFound = errors.New("not found")
+	// ErrMismatch is wrapped by errors about content that is not what its
+	// descriptor says: another digest, too short, too long.
+	ErrMismatch = errors.New("content does not match its descriptor")
+	// ErrInvalid is wrapped by errors about a manifest, config, layer or
+	// archive that breaks the format, or that tries to leave its place.
+	ErrInvalid = errors.New("invalid content")
+	// ErrBusy is wrapped when another process, such as a build, uses the store
+	// and the operation must not run beside it.
+	ErrBusy = errors.New("the store is in use")
+)
+
+// Options are the options of Open. The zero value is good.
+type Options struct {
+	// Logger gets what is repaired and skipped; nil discards it.
+	Logger *slog.Logger
+	// Devices lets layers hold device nodes and fifos, which only root can
+	// unpack. Otherwise such a layer is refused.
+	Devices bool
+}
+
+// A Store is a directory of ClusterImages. It is safe for concurrent use, and
+// any number of processes may use one directory.
+type Store struct {
+	root string
+	o    Options
+
+	mu      sync.Mutex
+	session *session                        // the first write begins it
+	flights map[digest.Digest]chan struct{} // blobs being written by this Store; closed when done
+}
+
+// DefaultRoot returns the directory of the store when the user names none:
+// SEALER_ROOT, else /var/lib/sealer for root and $XDG_DATA_HOME/sealer
+// (~/.local/share/sealer) for others.
+func DefaultRoot() string {
+	if root := os.Getenv("SEALER_ROOT"); root != "" {
+		return root
+	}
+	if os.Geteuid() == 0 {
+		return "/var/lib/sealer"
+	}
+	data := os.Getenv("XDG_DATA_HOME")
+	if data == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			home = os.TempDir()
+		}
+		data = filepath.Join(home, ".local", "share")
+	}
+	return filepath.Join(data, "sealer")
+}
+
+// Open opens the store in root, or in DefaultRoot when root is "". A directory
+// that does not exist is an empty store; the first write makes it. What dead
+// processes left half-done is cleared where the store may be written. The
+// caller closes the Store.
+func Open(root string, o Options) (*Store, error) {
+	root = cmp.Or(root, DefaultRoot())
+	abs, err := filepath.Abs(root)
+	if err != nil {
+		return nil, fmt.Errorf("open store %s: %w", root, err)
+	}
+	if fi, err := os.Stat(abs); err == nil && !fi.IsDir() {
+		return nil, fmt.Errorf("open store %s: it is not a directory", root)
+	} else if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Store{root: abs, o: o, flights: map[digest.Digest]chan struct{}{}}
+	if err := s.recover(); err != nil {
+		return nil, fmt.Errorf("open store %s: %w", root, err)
+	}
+	return s, nil
+}
+
+// Root returns the absolute path of the store's directory.
+func (s *Store) Root() string { return s.root }
+
+// CacheDir returns the directory for the build's cache. It exists once
+// something was written to the store; prune may empty it.
+func (s *Store) CacheDir() string { return s.path("cache") }
+
+// LayerDir returns the directory of an unpacked layer, whether it exists or
+// not.
+func (s *Store) LayerDir(id digest.Digest) string {
+	return s.path("data", "overlay2", encoded(id))
+}
+
+// BlobPath returns the file of a blob, whether it exists or not. It must not be
+// written to.
+func (s *Store) BlobPath(d digest.Digest) string {
+	return s.path("image", "blobs", "sha256", encoded(d))
+}
+
+func (s *Store) path(elem ...string) string {
+	return filepath.Join(append([]string{s.root}, elem...)...)
+}
+
+// encoded returns the hex part of d, or a name that nothing has when d is not
+// a digest that the store keeps: d must never lead out of its directory.
+func encoded(d digest.Digest) string {
+	if checkDigest(d) != nil {
+		return "invalid"
+	}
+	return d.Encoded()
+}
+
+// checkDigest accepts what the store can keep: a well-formed sha256 digest.
+func checkDigest(d digest.Digest) error {
+	if err := d.Validate(); err != nil {
+		return fmt.Errorf("%w: digest %q: %w", ErrInvalid, d, err)
+	}
+	if d.Algorithm() != digest.SHA256 {
+		return fmt.Errorf("%w: digest %s: only sha256 is supported", ErrInvalid, d)
+	}
+	return nil
+}

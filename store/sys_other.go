@@ -1,0 +1,20 @@
+//go:build !linux
+
+package store
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+)
+
+func tryFlock(f *os.File, _ bool) (bool, error) {
+	return false, fmt.Errorf("lock %s: %w: the store needs Linux", f.Name(), errors.ErrUnsupported)
+}
+
+func syncFS(f *os.File) error { return f.Sync() }
+
+func bootID() string { return "" }
+
+func freeSpace(string) (int64, error) { return math.MaxInt64, nil }
