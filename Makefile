@@ -6,7 +6,8 @@ export SHARED
 GO ?= go
 export CGO_ENABLED ?= 0
 
-.PHONY: build test check unit demo real fuzz bench clean
+# bench-* and the like stand with the scripts that they run.
+.PHONY: build programs test check unit demo real fuzz bench clean
 
 build: ## build bin/sealer
 	$(GO) build -trimpath -o bin/sealer ./cmd/sealer
@@ -19,11 +20,15 @@ check: ## formatting, vet, shell scripts
 unit: ## all Go tests, with the race detector
 	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./...
 
-demo: build ## the main job, end to end, with no network
-	@bash .ci/demo
+programs: build ## also the upstream and the witness that the demos use
+	$(GO) build -o bin/upstream ./registry/registrytest/upstream
+	$(GO) build -o bin/fetch ./registry/registrytest/fetch
 
-real: build ## one ClusterImage out of real charts and manifests
-	@bash .ci/real
+demo: programs ## the main job, end to end, with no network
+	@bash examples/demo.sh
+
+real: programs ## one ClusterImage out of real charts and manifests
+	@bash examples/real.sh
 
 fuzz: ## each fuzz target for a while (FUZZTIME, default 30s)
 	@bash .ci/fuzz

@@ -30,7 +30,7 @@ var allowed = map[string][]string{
 		"kubefile", "parser", "imagelist", "store", "registry", "registry/mirror", "registry/remote",
 		"registry/tree", "registry/ref", "registry/platform", "build/kyverno",
 	},
-	"registry/registrytest": {"registry/ref", "registry/platform"},
+	"registry/registrytest": {"registry/ref", "registry/platform", "registry/tree"},
 }
 
 // owners says which of our packages alone may import a third-party tree.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io/fs"
 	"syscall"
+
+	"github.com/clusterimage/sealer/registry/remote"
 )
 
 // hint returns what to do about an error that the libraries return without
@@ -12,6 +14,8 @@ func hint(err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
 		return "The disk is full: free space, or drop what no image needs with: sealer prune"
+	case errors.Is(err, remote.ErrUnauthorized):
+		return "Give credentials for that registry with: sealer login HOST"
 	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
 		return "Choose a store that you may write with --root DIR or SEALER_ROOT=DIR"
 	}

@@ -22,7 +22,6 @@ type app struct {
 
 	root     string // --root
 	debug    bool   // --debug
-	quiet    bool   // --quiet
 	progress string // --progress
 }
 
@@ -61,6 +60,12 @@ commands, and a registry with every container image that will be pulled.
 	f.StringVar(&a.progress, "progress", "auto", "progress on stderr: auto, plain, json or none")
 	cmd.AddCommand(
 		a.completion(),
+		a.images(),
+		a.inspect(),
+		a.pull(),
+		a.push(),
+		a.rmi(),
+		a.tag(),
 		a.version(),
 	)
 	return cmd

@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"github.com/spf13/cobra"
+
+	"github.com/clusterimage/sealer/registry/platform"
+	"github.com/clusterimage/sealer/store"
+)
+
+// inspection is what inspect prints. The field names in YAML and JSON are
+// those that sealer has always used.
+type inspection struct {
+	APIVersion string             `json:"apiVersion"`
+	Kind       string             `json:"kind"`
+	Metadata   inspectionMetadata `json:"metadata"`
+	Spec       inspectionSpec     `json:"spec"`
+}
+
+type inspectionMetadata struct {
+	Name        string            `json:"name"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
+}
+
+type inspectionSpec struct {
+	ID            string                `json:"id"`
+	Digest        digest.Digest         `json:"digest"` // of the manifest for this platform
+	SealerVersion string                `json:"sealer_version"`
+	Platform      ocispec.Platform      `json:"platform"`
+	Created       *time.Time            `json:"created,omitempty"`
+	Size          int64                 `json:"size"`
+	Layers        []inspectionLayer     `json:"layers"`
+	ImageConfig   imageConfig           `json:"image_config"`
+	Registry      store.PrivateRegistry `json:"registry"`
+	Images        []string              `json:"images,omitempty"`
+}
+
+// inspectionLayer is a layer; it lies in the store at data/overlay2/ID.
+type inspectionLayer struct {
+	ID    string `json:"id"`
+	Type  string `json:"type"`
+	Value string `json:"value"`
+	Size  int64  `json:"size"`
+}
+
+type imageConfig struct {
+	ImageType    string              `json:"image_type"`
+	Cmd          store.Commands      `json:"cmd"`
+	Args         store.Arguments     `json:"args"`
+	Env          map[string]string   `json:"env,omitempty"`
+	Labels       map[string]string   `json:"labels,omitempty"`
+	Maintainer   string              `json:"maintainer,omitempty"`
+	Applications []store.Application `json:"applications,omitempty"`
+	Launch       *store.Launch       `json:"launch,omitempty"`
+}
+
+func (a *app) inspect() *cobra.Command {
+	var o output
+	var platformName string
+	var images bool
+	cmd := &cobra.Command{
+		Use:   "inspect IMAGE",
+		Short: "Print what an image is made of",
+		Long: `Print what an image is made of: its layers, start commands, arguments, labels
+and the container images inside. A layer lies unpacked in the store, at
+data/overlay2/ID.`,
+		Example: `  sealer inspect my-app:v1
+  sealer inspect my-app:v1 --images                 # the container images inside, and which file asks for each
+  sealer inspect my-app:v1 --format '{{.Spec.ID}}'`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeImages,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			p, err := parsePlatform(platformName)
+			if err != nil {
+				return err
+			}
+			return a.withStore(func(s *store.Store) error {
+				im, err := s.Image(cmd.Context(), args[0], p)
+				if err != nil {
+					return notFound(err)
+				}
+				if images {
+					if !cmd.Flags().Changed("output") {
+						o.kind = "text"
+					}
+					return a.printMirrored(&o, im.Config.Images)
+				}
+				v := inspectImage(args[0], im)
+				return o.print(a.Out, v, nil)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&platformName, "platform", "", "the platform of a multi-platform image (default: this machine's, else the first)")
+	cmd.Flags().BoolVar(&images, "images", false, "print the container images inside, with their digests and where each was found")
+	o.flags(cmd, "yaml")
+	return cmd
+}
+
+func inspectImage(asked string, im *store.Image) inspection {
+	c := im.Config
+	name := asked
+	if len(im.Names) > 0 {
+		name = familiar(im.Names[0])
+		for _, n := range im.Names {
+			if r, err := imageName(asked); err == nil && r.String() == n {
+				name = familiar(n)
+			}
+		}
+	}
+	v := inspection{
+		APIVersion: "sealer.cloud/v1",
+		Kind:       "Image",
+		Metadata:   inspectionMetadata{Name: name, Annotations: im.Manifest.Annotations, Labels: c.Labels},
+		Spec: inspectionSpec{
+			ID: "sha256:" + im.ID, Digest: im.ManifestDescriptor.Digest, SealerVersion: c.SealerVersion, Platform: c.Platform, Created: c.Created, Size: im.Size,
+			ImageConfig: imageConfig{
+				ImageType: c.Type, Cmd: c.Cmd, Args: c.Args, Env: c.Env, Labels: c.Labels, Maintainer: c.Maintainer,
+				Applications: c.Applications, Launch: c.Launch,
+			},
+			Registry: c.Registry,
+		},
+	}
+	for _, l := range c.Layers {
+		v.Spec.Layers = append(v.Spec.Layers, inspectionLayer{ID: l.ID.Encoded(), Type: l.Type, Value: l.Value, Size: l.Size})
+	}
+	for _, m := range c.Images {
+		v.Spec.Images = append(v.Spec.Images, m.Reference)
+	}
+	return v
+}
+
+// printMirrored prints container images: a line each, and below it the places
+// that ask for it.
+func (a *app) printMirrored(o *output, images []store.MirroredImage) error {
+	text := func(w io.Writer) error {
+		for _, m := range images {
+			state := fmt.Sprintf("%s  %s", m.Digest, size(m.Size))
+			if m.Missing != "" {
+				state = "NOT INSIDE: " + m.Missing
+			}
+			fmt.Fprintf(w, "%s\n    %s\n", m.Reference, strings.TrimSpace(state+"  "+strings.Join(m.Platforms, ",")))
+			for _, p := range m.Found {
+				fmt.Fprintf(w, "    %s\n", place(p))
+			}
+		}
+		return nil
+	}
+	return o.print(a.Out, images, text, anys(images)...)
+}
+
+// place prints a provenance: file:line, object, field, rule, confidence.
+func place(p store.Provenance) string {
+	at := p.File
+	if p.Line > 0 {
+		at = fmt.Sprintf("%s:%d", p.File, p.Line)
+	}
+	parts := []string{at}
+	for _, s := range []string{p.Object, p.Field} {
+		if s != "" {
+			parts = append(parts, s)
+		}
+	}
+	return strings.Join(append(parts, fmt.Sprintf("(%s, %s)", p.Rule, p.Confidence)), "  ")
+}
+
+// parsePlatform reads --platform; "" is nil.
+func parsePlatform(s string) (*ocispec.Platform, error) {
+	if s == "" {
+		return nil, nil
+	}
+	p, err := platform.Parse(s)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return &p, nil
+}

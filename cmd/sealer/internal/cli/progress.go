@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/clusterimage/sealer/registry/remote"
+)
+
+// progress shows on stderr what a command does: a bar on a terminal, now and
+// then a line elsewhere, or one JSON object an event. It is safe for
+// concurrent use.
+type progress struct {
+	w    io.Writer
+	mode string // bar, plain, json or none
+	// every is the least time between two lines or redraws.
+	every time.Duration
+
+	mu      sync.Mutex
+	shown   time.Time
+	last    remote.Event
+	pending bool // last has not been shown
+	drawn   bool // the bar stands on the current line
+}
+
+// newProgress makes the progress of one run. Close it before results or errors
+// are printed.
+func (a *app) newProgress() *progress {
+	p := &progress{w: a.Err, mode: a.progress, every: 2 * time.Second}
+	if p.mode == "auto" {
+		p.mode = "plain"
+		if f, ok := a.Err.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+			p.mode, p.every = "bar", 100*time.Millisecond
+		}
+	}
+	return p
+}
+
+// transfer takes an event of a transfer.
+func (p *progress) transfer(e remote.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch p.mode {
+	case "none":
+		return
+	case "json":
+		p.json(map[string]any{
+			"op": e.Op, "reference": e.Reference, "digest": e.Digest, "size": e.Size,
+			"finished": e.Finished, "done": e.Done, "total": e.Total,
+		})
+		return
+	}
+	p.last, p.pending = e, true
+	if now := time.Now(); now.Sub(p.shown) >= p.every {
+		p.shown = now
+		p.draw()
+	}
+}
+
+// step says that a new part of the work begins; text is one line.
+func (p *progress) step(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch p.mode {
+	case "none":
+	case "json":
+		p.json(map[string]any{"op": "step", "text": text})
+	default:
+		p.finishBar()
+		fmt.Fprintln(p.w, text)
+	}
+}
+
+// line prints one line of a program that runs, above the bar.
+func (p *progress) line(text string) { p.step(text) }
+
+// Close ends the bar, so that what is printed next begins a new line.
+func (p *progress) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.finishBar()
+}
+
+func (p *progress) finishBar() {
+	if p.mode == "bar" && p.drawn {
+		if p.pending {
+			p.draw()
+		}
+		fmt.Fprintln(p.w)
+	}
+	p.drawn, p.pending = false, false
+}
+
+func (p *progress) json(v map[string]any) {
+	// An event always encodes, and there is nobody to tell if stderr is gone.
+	b, _ := json.Marshal(v)
+	fmt.Fprintf(p.w, "%s\n", b)
+}
+
+func (p *progress) draw() {
+	e := p.last
+	p.pending = false
+	if e.Total == 0 {
+		return
+	}
+	text := fmt.Sprintf("%s of %s", size(e.Done), size(e.Total))
+	if p.mode == "plain" {
+		fmt.Fprintln(p.w, text)
+		return
+	}
+	const width = 30
+	full := min(int(e.Done*width/e.Total), width)
+	fmt.Fprintf(p.w, "\r[%s%s] %s\x1b[K", strings.Repeat("#", full), strings.Repeat("-", width-full), text)
+	p.drawn = true
+}

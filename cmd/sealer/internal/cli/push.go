@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/clusterimage/sealer/registry/remote"
+	"github.com/clusterimage/sealer/store"
+)
+
+func (a *app) push() *cobra.Command {
+	var r registryFlags
+	cmd := &cobra.Command{
+		Use:   "push IMAGE [NAME]",
+		Short: "Send an image to a registry",
+		Long: `Send an image to the registry that its name begins with, or to the one of NAME.
+Only what the registry lacks is sent. The digest there is the digest here.`,
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: a.completeImages,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			to, err := imageName(args[len(args)-1])
+			if err != nil {
+				return err
+			}
+			c, err := a.client(&r, nil)
+			if err != nil {
+				return err
+			}
+			return a.withStore(func(s *store.Store) error {
+				im, err := s.Image(cmd.Context(), args[0], nil)
+				if err != nil {
+					return notFound(err)
+				}
+				p := a.newProgress()
+				err = c.Push(cmd.Context(), s, im.Descriptor, to, remote.PushOptions{Progress: p.transfer})
+				p.Close()
+				if err != nil {
+					return fmt.Errorf("push %s: %w", to, err)
+				}
+				fmt.Fprintf(a.Out, "%s@%s\n", to, im.Descriptor.Digest)
+				return nil
+			})
+		},
+	}
+	r.add(cmd.Flags())
+	return cmd
+}

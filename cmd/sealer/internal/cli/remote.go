@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"os"
+
+	"github.com/spf13/pflag"
+
+	"github.com/clusterimage/sealer/registry/remote"
+)
+
+// registryFlags are the flags of every command that speaks to registries.
+type registryFlags struct {
+	registriesConf string
+	authFile       string
+	certsDir       string
+	insecure       []string
+	jobs           int
+}
+
+func (r *registryFlags) add(f *pflag.FlagSet) {
+	f.StringVar(&r.registriesConf, "registries-conf", "", "registries.conf: mirrors, rewrites, blocked and insecure registries (default: CONTAINERS_REGISTRIES_CONF, else the user's and the system's)")
+	f.StringVar(&r.authFile, "authfile", "", "credentials (default: REGISTRY_AUTH_FILE, else where podman and docker keep them)")
+	f.StringVar(&r.certsDir, "cert-dir", "", "certificates of registries, a directory for each host (default: certs.d of the user and the system)")
+	f.StringSliceVar(&r.insecure, "insecure-registry", nil, "a `HOST[:PORT]` that is spoken to over plain http or unverified TLS")
+	f.IntVarP(&r.jobs, "jobs", "j", 0, "transfers at a time, over all registries (default 8)")
+}
+
+// client makes the client of one run of a command.
+func (a *app) client(r *registryFlags, credentials []remote.Credential) (*remote.Client, error) {
+	conf := r.registriesConf
+	if conf == "" {
+		conf = os.Getenv("CONTAINERS_REGISTRIES_CONF")
+	}
+	return remote.New(remote.Options{
+		RegistriesConf: conf,
+		AuthFile:       r.authFile,
+		CertsDir:       r.certsDir,
+		Insecure:       r.insecure,
+		Credentials:    credentials,
+		UserAgent:      "sealer/" + Version,
+		Jobs:           r.jobs,
+		Logger:         a.logger(),
+	})
+}

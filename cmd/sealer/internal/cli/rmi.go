@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/clusterimage/sealer/store"
+)
+
+func (a *app) rmi() *cobra.Command {
+	return &cobra.Command{
+		Use:   "rmi IMAGE...",
+		Short: "Remove images from the store",
+		Long: `Remove names from the store. With its last name an image goes, and with it the
+layers and blobs that no other image needs. An ID removes the image with all
+its names.`,
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: a.completeImages,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withStore(func(s *store.Store) error {
+				var errs []error
+				for _, name := range args {
+					r, err := s.Remove(cmd.Context(), name)
+					if err != nil {
+						errs = append(errs, notFound(err))
+						continue
+					}
+					for _, n := range r.Names {
+						fmt.Fprintln(a.Out, "removed name", familiar(n))
+					}
+					if r.ID != "" {
+						fmt.Fprintln(a.Out, "removed image", r.ID)
+					}
+				}
+				return errors.Join(errs...)
+			})
+		},
+	}
+}

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/clusterimage/sealer/registry/ref"
+	"github.com/clusterimage/sealer/store"
+)
+
+// storeRoot returns the store's directory: --root, SEALER_ROOT, the default.
+func (a *app) storeRoot() string {
+	return cmp.Or(a.root, os.Getenv("SEALER_ROOT"), store.DefaultRoot())
+}
+
+// withStore opens the store, runs f and closes it.
+func (a *app) withStore(f func(s *store.Store) error) (err error) {
+	s, err := store.Open(a.storeRoot(), store.Options{Logger: a.logger()})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return f(s)
+}
+
+// imageName reads the name that a user gives to a ClusterImage.
+func imageName(s string) (ref.Reference, error) {
+	r, err := ref.Parse(s)
+	if err != nil {
+		return r, fmt.Errorf("image name: %w", err)
+	}
+	if r.Digest != "" {
+		return r, fmt.Errorf("image name %s: a name has a tag, not a digest", s)
+	}
+	return r, nil
+}
+
+// completeImages completes arguments with the names in the store.
+func (a *app) completeImages(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	err := a.withStore(func(s *store.Store) error {
+		images, err := s.Images(cmd.Context())
+		for _, im := range images {
+			names = append(names, familiarAll(im.Names)...)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// familiar returns the short form of a stored name.
+func familiar(name string) string {
+	r, err := ref.Parse(name)
+	if err != nil {
+		return name
+	}
+	return r.Familiar()
+}
+
+func familiarAll(names []string) []string {
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = familiar(n)
+	}
+	return out
+}
+
+// notFound adds to an error about an image that is not there what to do.
+func notFound(err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return advise(err, "See what there is with: sealer images")
+	}
+	return err
+}
