@@ -31,10 +31,15 @@ func TestScripts(t *testing.T) {
 				e.Setenv(k, "http://127.0.0.1:1")
 			}
 			e.Setenv("NO_PROXY", "127.0.0.1,localhost")
+			e.Values[upstreamsKey] = upstreams{}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exitcode": exitcode,
+			"upstream": startUpstream,
+			"fault":    injectFault,
+			"requests": countRequests,
+			"notemps":  noTemporaries,
 		},
 		RequireUniqueNames: true,
 		UpdateScripts:      os.Getenv("UPDATE_SCRIPTS") != "",

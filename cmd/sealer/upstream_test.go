@@ -1,0 +1,136 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/clusterimage/sealer/registry/registrytest"
+)
+
+// upstreams of one script by their names.
+type upstreams map[string]*registrytest.Upstream
+
+const upstreamsKey = "upstreams"
+
+// upstream NAME [-empty] [-any] [-auth basic|bearer] [-tls] [-hosts HOST,...]
+// starts a registry on loopback and puts its address in $NAME. With images
+// (without -empty) it stands in for docker.io, ghcr.io, quay.io and
+// registry.k8s.io, or the hosts given, through $CONTAINERS_REGISTRIES_CONF.
+// User and password of -auth are u and p. With -tls its CA lies in $NAME_CA.
+func startUpstream(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) == 0 {
+		ts.Fatalf("usage: upstream NAME [flags]")
+	}
+	flags := flag.NewFlagSet("upstream", flag.ContinueOnError)
+	empty := flags.Bool("empty", false, "")
+	anything := flags.Bool("any", false, "")
+	auth := flags.String("auth", "", "")
+	tls := flags.Bool("tls", false, "")
+	hosts := flags.String("hosts", "docker.io,ghcr.io,quay.io,registry.k8s.io", "")
+	ts.Check(flags.Parse(args[1:]))
+	o := registrytest.Options{Any: *anything, TLS: *tls}
+	if !*empty {
+		o.Images = registrytest.Samples()
+	}
+	switch *auth {
+	case "basic":
+		o.Auth = registrytest.Auth{Scheme: registrytest.Basic, User: "u", Password: "p"}
+	case "bearer":
+		o.Auth = registrytest.Auth{Scheme: registrytest.Bearer, User: "u", Password: "p"}
+	}
+	up, err := registrytest.Start(o)
+	ts.Check(err)
+	ts.Defer(func() { ts.Check(up.Close()) })
+	ts.Value(upstreamsKey).(upstreams)[args[0]] = up
+	ts.Setenv(args[0], up.Host())
+
+	conf := fmt.Sprintf("[[registry]]\nlocation = %q\ninsecure = %v\n\n", up.Host(), !*tls)
+	if !*empty {
+		conf += up.RegistriesConf(strings.Split(*hosts, ",")...)
+	}
+	path := ts.MkAbs("registries.conf")
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	ts.Check(err)
+	_, err = f.WriteString(conf)
+	ts.Check(err)
+	ts.Check(f.Close())
+	ts.Setenv("CONTAINERS_REGISTRIES_CONF", path)
+	if *tls {
+		ca := ts.MkAbs(args[0] + "-ca.crt")
+		ts.Check(os.WriteFile(ca, up.CA(), 0o644))
+		ts.Setenv(args[0]+"_CA", ca)
+	}
+}
+
+// fault NAME LEVEL TIMES ACTION [N] injects a fault into an upstream: LEVEL is
+// ping, token, manifest, blob …; ACTION is a status code, cut, truncate, corrupt
+// or endless.
+func injectFault(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 4 {
+		ts.Fatalf("usage: fault NAME LEVEL TIMES ACTION [N]")
+	}
+	number := func(i int) int {
+		if len(args) <= i {
+			return 0
+		}
+		n, err := strconv.Atoi(args[i])
+		ts.Check(err)
+		return n
+	}
+	var do registrytest.Action
+	switch args[3] {
+	case "cut":
+		do = registrytest.Cut(number(4))
+	case "truncate":
+		do = registrytest.Truncate(number(4))
+	case "corrupt":
+		do = registrytest.Corrupt()
+	case "endless":
+		do = registrytest.Endless()
+	default:
+		do = registrytest.Status(number(3))
+	}
+	up := ts.Value(upstreamsKey).(upstreams)[args[0]]
+	if up == nil {
+		ts.Fatalf("fault: no upstream %s", args[0])
+	}
+	up.Inject(registrytest.Fault{On: registrytest.Level(args[1]), Times: number(2), Do: do})
+}
+
+// requests NAME LEVEL COUNT [METHOD...] fails unless the upstream has answered
+// that many requests since the last call or the start.
+func countRequests(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: requests NAME LEVEL COUNT [METHOD...]")
+	}
+	up := ts.Value(upstreamsKey).(upstreams)[args[0]]
+	if up == nil {
+		ts.Fatalf("requests: no upstream %s", args[0])
+	}
+	got := up.Count(registrytest.Level(args[1]), args[3:]...)
+	up.ResetRequests()
+	if strconv.Itoa(got) != args[2] {
+		ts.Fatalf("%d requests, want %s", got, args[2])
+	}
+}
+
+// notemps fails when the store has temporary files or directories left.
+func noTemporaries(ts *testscript.TestScript, neg bool, args []string) {
+	dir := filepath.Join(ts.Getenv("SEALER_ROOT"), "tmp")
+	entries, err := os.ReadDir(dir)
+	if os.IsNotExist(err) {
+		return
+	}
+	ts.Check(err)
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), "session") {
+			ts.Fatalf("left behind: %s", filepath.Join(dir, e.Name()))
+		}
+	}
+}
