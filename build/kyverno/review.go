@@ -2,9 +2,7 @@ package kyverno
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"strings"
 
@@ -38,6 +36,7 @@ const (
 var (
 	unquotedElement = regexp.MustCompile(`images\.(containers|initContainers|ephemeralContainers)\.\{\{\s*element\.name\s*\}\}`)
 	endsInTag       = regexp.MustCompile(`\.tag\s*\}\}\s*$`)
+	separator       = regexp.MustCompile(`(?m)^---.*\n`)
 	loop            = regexp.MustCompile(`(?m)^\s*(while|until|for)\b`)
 	policyStatus    = regexp.MustCompile(`\.status\.ready\b`)
 	listsPolicies   = regexp.MustCompile(`\b(cpol|clusterpolic(y|ies))\b`)
@@ -51,24 +50,22 @@ func Review(name string, content []byte) []Warning {
 	if bytes.HasPrefix(content, []byte("#!")) || strings.HasSuffix(name, ".sh") {
 		return reviewScript(name, content)
 	}
-	if !bytes.Contains(content, []byte("kyverno.io/")) || !bytes.Contains(content, []byte("foreach")) {
-		return nil
-	}
 	var warnings []Warning
-	dec := yaml.NewDecoder(bytes.NewReader(content))
-	for {
-		var doc yaml.Node
-		err := dec.Decode(&doc)
-		if errors.Is(err, io.EOF) || err != nil {
-			return warnings
-		}
-		if len(doc.Content) == 1 {
-			for _, w := range reviewPolicy(doc.Content[0]) {
-				w.File = name
-				warnings = append(warnings, w)
+	line := 0
+	for _, doc := range separator.Split(string(content), -1) {
+		// Kyverno's own definitions are megabytes that mention every field.
+		if strings.Contains(doc, "foreach") && strings.Contains(doc, "kyverno.io/") && !strings.Contains(doc, "CustomResourceDefinition") {
+			var n yaml.Node
+			if yaml.Unmarshal([]byte(doc), &n) == nil && len(n.Content) == 1 {
+				for _, w := range reviewPolicy(n.Content[0]) {
+					w.File, w.Line = name, w.Line+line
+					warnings = append(warnings, w)
+				}
 			}
 		}
+		line += strings.Count(doc, "\n") + 1 // and the separator
 	}
+	return warnings
 }
 
 // reviewPolicy reports each kind of defect once, at its first place.

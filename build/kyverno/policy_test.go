@@ -1,0 +1,121 @@
+package kyverno_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/opencontainers/go-digest"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/clusterimage/sealer/build/kyverno"
+	"github.com/clusterimage/sealer/registry/tree"
+)
+
+func TestPolicyOfEveryOption(t *testing.T) {
+	t.Parallel()
+	exact := []kyverno.Image{{Reference: parse(t, "nginx:1"), Digests: []digest.Digest{digest.FromString("x")}}, {Reference: parse(t, "quay.io/a/b:2")}}
+	options := map[string]struct {
+		d     kyverno.Redirect
+		kinds int // objects of an admission policy
+	}{
+		"defaults":          {kyverno.Redirect{}, 2},
+		"full":              {kyverno.Redirect{Naming: tree.NamingFull, SourceRegistries: []string{"docker.io", "quay.io"}}, 2},
+		"namespace":         {kyverno.Redirect{NamespaceSelector: "redirect=on, !legacy, tier notin (a, b),env in (c)"}, 2},
+		"prefixes":          {kyverno.Redirect{Prefixes: []kyverno.Prefix{{Registry: "docker.io", Path: "hub"}}}, 2},
+		"exact":             {kyverno.Redirect{Exact: true, Images: exact}, 2},
+		"exact, deny":       {kyverno.Redirect{Exact: true, Images: exact, DenyOthers: true}, 4},
+		"exact, deny, full": {kyverno.Redirect{Exact: true, Images: exact, DenyOthers: true, Naming: tree.NamingFull}, 4},
+	}
+	for name, o := range options {
+		for _, engine := range kyverno.Engines() {
+			d := o.d
+			d.Engine = engine
+			if engine == kyverno.Containerd {
+				d.NamespaceSelector = ""
+			}
+			files, err := d.Policy()
+			if err != nil {
+				t.Errorf("%s, %s: %v", name, engine, err)
+				continue
+			}
+			again, _ := d.Policy()
+			if !bytes.Equal(files[0].Content, again[0].Content) {
+				t.Errorf("%s, %s: two runs differ", name, engine)
+			}
+			if engine == kyverno.Containerd {
+				continue
+			}
+			if bytes.Contains(files[0].Content, []byte("<no value>")) || bytes.HasPrefix(files[0].Content, []byte("\n")) {
+				t.Errorf("%s, %s:\n%s", name, engine, files[0].Content)
+			}
+			want := o.kinds
+			if engine == kyverno.MutatingPolicy {
+				want /= 2 // no bindings
+			} else if engine == kyverno.ClusterPolicy {
+				want = 1
+			}
+			if got := countObjects(t, files[0].Content); got != want {
+				t.Errorf("%s, %s: %d objects, want %d", name, engine, got, want)
+			}
+		}
+	}
+}
+
+// countObjects parses a YAML stream and counts its Kubernetes objects.
+func countObjects(t *testing.T, b []byte) int {
+	t.Helper()
+	dec := yaml.NewDecoder(bytes.NewReader(b))
+	for n := 0; ; n++ {
+		var object struct {
+			APIVersion string `yaml:"apiVersion"`
+			Kind       string
+		}
+		err := dec.Decode(&object)
+		if errors.Is(err, io.EOF) {
+			return n
+		}
+		if err != nil || object.APIVersion == "" || object.Kind == "" {
+			t.Errorf("object %d: %+v, %v", n, object, err)
+			return n
+		}
+	}
+}
+
+func TestHosts(t *testing.T) {
+	t.Parallel()
+	exact := []kyverno.Image{{Reference: parse(t, "nginx:1")}, {Reference: parse(t, "reg.example:8443/a/b:2")}}
+	for name, tc := range map[string]struct {
+		d    kyverno.Redirect
+		want []string // path: a line of it
+	}{
+		"all":      {kyverno.Redirect{}, []string{`certs.d/_default/hosts.toml: [host."https://sea.hub:5000"]`}},
+		"exact":    {kyverno.Redirect{Exact: true, Images: exact}, []string{`certs.d/docker.io/hosts.toml: [host."https://sea.hub:5000"]`, `certs.d/reg.example:8443/hosts.toml: [host."https://sea.hub:5000"]`}},
+		"full":     {kyverno.Redirect{Exact: true, Images: exact, Naming: tree.NamingFull}, []string{`certs.d/docker.io/hosts.toml: [host."https://sea.hub:5000/v2/docker.io"]`, `certs.d/reg.example:8443/hosts.toml: [host."https://sea.hub:5000/v2/reg.example-8443"]`}},
+		"prefix":   {kyverno.Redirect{Prefixes: []kyverno.Prefix{{Registry: "docker.io", Path: "hub"}}}, []string{`certs.d/docker.io/hosts.toml: [host."https://sea.hub:5000/v2/hub"]`}},
+		"http":     {kyverno.Redirect{PlainHTTP: true, SourceRegistries: []string{"quay.io"}}, []string{`certs.d/quay.io/hosts.toml: [host."http://sea.hub:5000"]`, `certs.d/sea.hub:5000/hosts.toml: server = "http://sea.hub:5000"`}},
+		"the rest": {kyverno.Redirect{Exact: true, Images: exact[:1], DenyOthers: true}, []string{`certs.d/_default/hosts.toml: server = "https://denied.invalid"`, `certs.d/docker.io/hosts.toml: server = "https://sea.hub:5000"`, `certs.d/sea.hub:5000/hosts.toml: server = "https://sea.hub:5000"`}},
+	} {
+		tc.d.Engine = kyverno.Containerd
+		files, err := tc.d.Policy()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if len(files) != len(tc.want) {
+			t.Errorf("%s: %d files, want %d", name, len(files), len(tc.want))
+			continue
+		}
+		for i, want := range tc.want {
+			path, line, _ := strings.Cut(want, ": ")
+			if files[i].Path != path || !strings.Contains("\n"+string(files[i].Content), "\n"+line+"\n") {
+				t.Errorf("%s: %s:\n%s\nwant %s with %s", name, files[i].Path, files[i].Content, path, line)
+			}
+		}
+	}
+	if _, err := (kyverno.Redirect{Engine: kyverno.Containerd, Naming: tree.NamingFull}).Policy(); err == nil {
+		t.Error("full naming without source registries has no error")
+	}
+}
