@@ -44,6 +44,7 @@ func newApp(ctx context.Context, dir string) *handlers.App {
 		c.Storage["filesystem"] = configuration.Parameters{"rootdirectory": dir}
 	}
 	c.Validation.Disabled = true
+	c.Catalog.MaxEntries = 1000    // 0 would be none at all
 	c.HTTP.Secret = "registrytest" // signs upload URLs; else distribution warns
 	return handlers.NewApp(newQuiet(ctx), c)
 }

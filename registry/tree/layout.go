@@ -22,6 +22,9 @@ func BlobPath(d digest.Digest) string {
 	return path.Join(v2, "blobs", d.Algorithm().String(), hex[:2], hex, "data")
 }
 
+// RepositoryPath returns the directory of a repository, relative to Root.
+func RepositoryPath(repository string) string { return path.Join(v2, "repositories", repository) }
+
 // TagPath returns the path of a tag's current link, relative to Root.
 func TagPath(repository, tag string) string {
 	return path.Join(v2, "repositories", repository, "_manifests/tags", tag, "current/link")

@@ -1,0 +1,231 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	storagedriver "github.com/distribution/distribution/v3/registry/storage/driver"
+	"github.com/distribution/distribution/v3/registry/storage/driver/factory"
+
+	"github.com/clusterimage/sealer/registry/tree"
+)
+
+// driverName is the storage driver's name at distribution's factory, which is
+// the only way to hand a driver to its handlers. Register is not safe beside
+// another handler's start, so it happens while the package is initialised.
+var driverName = registerDriver("sealer-layers")
+
+func registerDriver(name string) string {
+	factory.Register(name, driverFactory{})
+	return name
+}
+
+// driverParameter carries the *layers to serve through the configuration.
+const driverParameter = "layers"
+
+type driverFactory struct{}
+
+func (driverFactory) Create(_ context.Context, parameters map[string]any) (storagedriver.StorageDriver, error) {
+	l, ok := parameters[driverParameter].(*layers)
+	if !ok {
+		return nil, fmt.Errorf("storage driver %s: no layers given", driverName)
+	}
+	return l, nil
+}
+
+// layers is a read-only storage driver: the union of the registry trees of
+// several layer directories.
+type layers struct {
+	roots []*os.Root // highest layer first
+}
+
+// openLayers opens the registry trees of dirs, lowest first. A directory
+// without one adds nothing. Paths are opened through os.Root, since a layer may
+// come from elsewhere and hold any symbolic link.
+func openLayers(dirs []string) (*layers, error) {
+	l := &layers{}
+	for _, dir := range slices.Backward(dirs) {
+		root, err := openTree(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("open registry layer: %w", err), l.close())
+		}
+		l.roots = append(l.roots, root)
+	}
+	return l, nil
+}
+
+func openTree(dir string) (*os.Root, error) {
+	layer, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("layer is not there: %s", err) // not ErrNotExist: a named layer must exist
+	}
+	defer layer.Close()
+	return layer.OpenRoot(tree.Root)
+}
+
+func (l *layers) close() error {
+	var errs []error
+	for _, r := range l.roots {
+		errs = append(errs, r.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// relative makes a driver's path, which starts with a slash, one of an os.Root.
+func relative(path string) string {
+	if path = strings.TrimPrefix(path, "/"); path == "" {
+		return "."
+	}
+	return path
+}
+
+// absent reports that a layer lacks a path: also where a file stands in its way.
+func absent(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || strings.HasSuffix(err.Error(), "not a directory")
+}
+
+// open returns the highest layer's file at path.
+func (l *layers) open(path string) (*os.File, error) {
+	for _, r := range l.roots {
+		f, err := r.Open(relative(path))
+		if err == nil {
+			return f, nil
+		}
+		if !absent(err) {
+			return nil, l.fault(err)
+		}
+	}
+	return nil, notFound(path)
+}
+
+func notFound(path string) error {
+	return storagedriver.PathNotFoundError{Path: path, DriverName: driverName}
+}
+
+func (l *layers) fault(err error) error {
+	return storagedriver.Error{DriverName: driverName, Detail: err}
+}
+
+// Name implements storagedriver.StorageDriver.
+func (l *layers) Name() string { return driverName }
+
+// GetContent implements storagedriver.StorageDriver.
+func (l *layers) GetContent(_ context.Context, path string) ([]byte, error) {
+	f, err := l.open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(f)
+	if err != nil {
+		return nil, l.fault(err)
+	}
+	return b, nil
+}
+
+// Reader implements storagedriver.StorageDriver.
+func (l *layers) Reader(_ context.Context, path string, offset int64) (io.ReadCloser, error) {
+	f, err := l.open(path)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.Seek(offset, io.SeekStart); err != nil {
+		f.Close()
+		return nil, storagedriver.InvalidOffsetError{Path: path, Offset: offset, DriverName: driverName}
+	}
+	return f, nil
+}
+
+// Stat implements storagedriver.StorageDriver.
+func (l *layers) Stat(_ context.Context, path string) (storagedriver.FileInfo, error) {
+	for _, r := range l.roots {
+		info, err := r.Stat(relative(path))
+		if err == nil {
+			return fileInfo{path, info}, nil
+		}
+		if !absent(err) {
+			return nil, l.fault(err)
+		}
+	}
+	return nil, notFound(path)
+}
+
+// List implements storagedriver.StorageDriver: the union of the layers' entries.
+func (l *layers) List(_ context.Context, path string) ([]string, error) {
+	var out []string
+	found := false
+	for _, r := range l.roots {
+		names, err := readNames(r, relative(path))
+		if err != nil {
+			if absent(err) {
+				continue
+			}
+			return nil, l.fault(err)
+		}
+		found = true
+		for _, n := range names {
+			out = append(out, strings.TrimSuffix(path, "/")+"/"+n)
+		}
+	}
+	if !found {
+		return nil, notFound(path)
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+func readNames(r *os.Root, path string) ([]string, error) {
+	d, err := r.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	return d.Readdirnames(-1)
+}
+
+// Walk implements storagedriver.StorageDriver.
+func (l *layers) Walk(ctx context.Context, path string, f storagedriver.WalkFn, options ...func(*storagedriver.WalkOptions)) error {
+	return storagedriver.WalkFallback(ctx, l, path, f, options...)
+}
+
+// RedirectURL implements storagedriver.StorageDriver; there is nowhere to send
+// the client.
+func (l *layers) RedirectURL(*http.Request, string) (string, error) { return "", nil }
+
+// PutContent implements storagedriver.StorageDriver; the driver is read-only.
+func (l *layers) PutContent(context.Context, string, []byte) error { return readOnly() }
+
+// Writer implements storagedriver.StorageDriver; the driver is read-only.
+func (l *layers) Writer(context.Context, string, bool) (storagedriver.FileWriter, error) {
+	return nil, readOnly()
+}
+
+// Move implements storagedriver.StorageDriver; the driver is read-only.
+func (l *layers) Move(context.Context, string, string) error { return readOnly() }
+
+// Delete implements storagedriver.StorageDriver; the driver is read-only.
+func (l *layers) Delete(context.Context, string) error { return readOnly() }
+
+func readOnly() error { return storagedriver.ErrUnsupportedMethod{DriverName: driverName} }
+
+// fileInfo is an fs.FileInfo under its full path.
+type fileInfo struct {
+	path string
+	info fs.FileInfo
+}
+
+func (f fileInfo) Path() string       { return f.path }
+func (f fileInfo) Size() int64        { return f.info.Size() }
+func (f fileInfo) ModTime() time.Time { return f.info.ModTime() }
+func (f fileInfo) IsDir() bool        { return f.info.IsDir() }

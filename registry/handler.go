@@ -1,0 +1,268 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/distribution/distribution/v3/configuration"
+	"github.com/distribution/distribution/v3/registry/api/errcode"
+	"github.com/distribution/distribution/v3/registry/handlers"
+
+	"github.com/clusterimage/sealer/registry/ref"
+	"github.com/clusterimage/sealer/registry/tree"
+)
+
+// The paths beside the registry API.
+const (
+	HealthPath  = "/healthz"
+	MetricsPath = "/metrics"
+)
+
+// Options of NewHandler.
+type Options struct {
+	// Documents are those of the layers, lowest first. Their sources decide
+	// under which names beside the tree's own an image is found.
+	Documents []*tree.Document
+	// References are further names that a cluster asks for, such as those that
+	// discovery recorded; one that the tree lacks is ignored.
+	References []ref.Reference
+	// Private are the names of the private registry: what ?ns= may say without
+	// meaning a source registry. tree.DefaultRegistry is always one.
+	Private []string
+	// Htpasswd is a file of "user:bcrypt hash" lines; "" lets everybody read.
+	Htpasswd string
+	// Logger gets a line for each request; nil discards.
+	Logger *slog.Logger
+}
+
+// A Handler serves the registry API of the OCI distribution specification,
+// read-only, and HealthPath and MetricsPath. It is safe for concurrent use.
+type Handler struct {
+	app     *handlers.App
+	layers  *layers
+	names   *names
+	users   *users // nil lets everybody
+	metrics *metrics
+	log     *slog.Logger
+}
+
+// NewHandler serves the registry trees below the layer directories, lowest
+// first; directories without one are passed over. The caller closes it. ctx
+// carries values only, its end does not stop the handler.
+func NewHandler(ctx context.Context, layers []string, o Options) (*Handler, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	l, err := openLayers(layers)
+	if err != nil {
+		return nil, err
+	}
+	h := &Handler{layers: l, names: newNames(l, o), metrics: newMetrics(), log: o.Logger}
+	if o.Htpasswd != "" {
+		if h.users, err = readUsers(o.Htpasswd); err != nil {
+			return nil, errors.Join(err, l.close())
+		}
+	}
+	if h.app, err = newApp(quieten(context.WithoutCancel(ctx), o.Logger), l); err != nil {
+		return nil, errors.Join(err, l.close())
+	}
+	return h, nil
+}
+
+// newApp makes distribution's handlers. The configuration is built here:
+// distribution's parser would let every REGISTRY_* variable of the environment,
+// podman's REGISTRY_AUTH_FILE too, override it or stop it. NewApp panics on a
+// configuration that it does not like.
+func newApp(ctx context.Context, l *layers) (app *handlers.App, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("configure registry: %v", p)
+		}
+	}()
+	c := &configuration.Configuration{Storage: configuration.Storage{
+		driverName: configuration.Parameters{driverParameter: l},
+		"maintenance": configuration.Parameters{
+			"uploadpurging": map[any]any{"enabled": false}, // or it waits for uploads to delete
+			"readonly":      map[any]any{"enabled": true},
+		},
+	}}
+	c.Validation.Disabled = true       // nothing is written
+	c.Catalog.MaxEntries = 10_000      // 0 would be none
+	c.Tags.MaxTags = 10_000            // the same
+	c.HTTP.Secret = "no uploads exist" // it signs them; without it NewApp warns
+	c.HTTP.Headers = http.Header{"X-Content-Type-Options": {"nosniff"}}
+	return handlers.NewApp(ctx, c), nil
+}
+
+// Close releases the layers. Requests must have ended.
+func (h *Handler) Close() error {
+	if err := errors.Join(h.app.Shutdown(), h.layers.close()); err != nil {
+		return fmt.Errorf("close registry: %w", err)
+	}
+	return nil
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	start := time.Now()
+	rec := &recorder{ResponseWriter: w}
+	endpoint := h.serve(rec, r)
+	took := time.Since(start)
+	h.metrics.observe(endpoint, r.Method, rec.status, rec.bytes, took)
+	if endpoint == "health" || endpoint == "metrics" {
+		return // asked every few seconds
+	}
+	h.log.LogAttrs(r.Context(), slog.LevelInfo, "request", slog.String("method", r.Method), slog.String("url", r.URL.RequestURI()),
+		slog.Int("status", rec.status), slog.Int64("bytes", rec.bytes), slog.Duration("took", took), slog.String("client", r.RemoteAddr))
+}
+
+// serve answers r and returns the name of the endpoint.
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request) string {
+	if r.URL.Path == HealthPath {
+		h.health(w)
+		return "health"
+	}
+	if h.users != nil && !h.users.allow(r) {
+		w.Header().Set("WWW-Authenticate", `Basic realm="sealer"`)
+		refuse(w, errcode.ErrorCodeUnauthorized)
+		return "denied"
+	}
+	if r.URL.Path == MetricsPath {
+		h.metrics.ServeHTTP(w, r)
+		return "metrics"
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		refuse(w, errcode.ErrorCodeUnsupported.WithMessage("this registry serves a ClusterImage and is read-only"))
+		return "refused"
+	}
+	q, ok := parse(r.URL)
+	if !ok { // the base, the catalog, and what distribution knows to be nothing
+		h.pass(w, r)
+		return "base"
+	}
+	endpoint := [...]string{"manifests", "blobs", "tags"}[q.kind]
+	repository, ok := h.names.find(r.URL.Query().Get("ns"), q.name, q.kind, q.reference)
+	if !ok {
+		unknown(w, q)
+		return endpoint
+	}
+	if repository != q.name || r.URL.Query().Has("ns") {
+		r = r.Clone(r.Context())
+		r.URL = &url.URL{Path: "/v2/" + repository + q.rest, RawQuery: without(r.URL.Query(), "ns")}
+		r.RequestURI = r.URL.RequestURI()
+	}
+	if q.kind == manifests {
+		r = acceptAll(r)
+	}
+	h.pass(w, r)
+	return endpoint
+}
+
+func (h *Handler) pass(w http.ResponseWriter, r *http.Request) {
+	h.app.ServeHTTP(w, r.WithContext(quieten(r.Context(), h.log)))
+}
+
+func (h *Handler) health(w http.ResponseWriter) {
+	for _, root := range h.layers.roots {
+		if _, err := root.Stat("."); err != nil {
+			http.Error(w, "a layer cannot be read", http.StatusServiceUnavailable)
+			return
+		}
+	}
+	_, _ = w.Write([]byte("ok\n")) // the client may have gone
+}
+
+// A request is what a URL of the API asks for.
+type request struct {
+	name      string
+	kind      kind
+	reference string // tag or digest
+	rest      string // of the path, after the name
+}
+
+// parse reads the paths that have a name in them; see "Endpoints" in the OCI
+// distribution specification.
+func parse(u *url.URL) (request, bool) {
+	path, ok := strings.CutPrefix(u.Path, "/v2/")
+	if !ok {
+		return request{}, false
+	}
+	if name, ok := strings.CutSuffix(path, "/tags/list"); ok {
+		return request{name, tags, "", "/tags/list"}, true
+	}
+	for k, part := range []string{manifests: "/manifests/", blobs: "/blobs/"} {
+		if i := strings.LastIndex(path, part); i > 0 {
+			return request{path[:i], kind(k), path[i+len(part):], path[i:]}, true
+		}
+	}
+	return request{}, false
+}
+
+func without(q url.Values, key string) string {
+	q.Del(key)
+	return q.Encode()
+}
+
+// acceptAll makes a client that does not say what it takes, or takes anything,
+// get the manifest as it was mirrored: distribution would answer 404 for OCI's,
+// and one platform's manifest for a Docker manifest list.
+func acceptAll(r *http.Request) *http.Request {
+	accept := strings.Join(r.Header.Values("Accept"), ",")
+	if accept != "" && !strings.Contains(accept, "*/*") {
+		return r
+	}
+	r = r.Clone(r.Context())
+	r.Header["Accept"] = []string{
+		"application/vnd.oci.image.index.v1+json", "application/vnd.oci.image.manifest.v1+json",
+		"application/vnd.docker.distribution.manifest.list.v2+json", "application/vnd.docker.distribution.manifest.v2+json",
+	}
+	return r
+}
+
+func unknown(w http.ResponseWriter, q request) {
+	code := errcode.ErrorCodeNameUnknown
+	switch q.kind {
+	case manifests:
+		code = errcode.ErrorCodeManifestUnknown
+	case blobs:
+		code = errcode.ErrorCodeBlobUnknown
+	}
+	refuse(w, code.WithDetail(map[string]string{"name": q.name, "reference": q.reference}))
+}
+
+func refuse(w http.ResponseWriter, err error) {
+	_ = errcode.ServeJSON(w, err) // the client may have gone
+}
+
+// recorder notes status and bytes of a response.
+type recorder struct {
+	http.ResponseWriter
+	status int
+	bytes  int64
+}
+
+func (w *recorder) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *recorder) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	n, err := w.ResponseWriter.Write(p)
+	w.bytes += int64(n)
+	return n, err
+}
+
+// Unwrap gives http.ResponseController the connection's own writer.
+func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -1,0 +1,173 @@
+package registry
+
+import (
+	"context"
+	"slices"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/clusterimage/sealer/registry/ref"
+	"github.com/clusterimage/sealer/registry/tree"
+)
+
+// names finds the repository of the tree that a request means. Requests come
+// under the tree's own names, under the other naming's, or under a source
+// registry's (containerd's ?ns=). Only what the documents and references record
+// is known: a tag that one registry's image has is not served as another's.
+type names struct {
+	tree    *layers
+	private map[string]bool
+	// sources maps "docker.io/library/nginx", and the same with the registry
+	// as a path segment where it differs, to the repositories that hold it.
+	sources map[string][]source
+	// paths maps "library/nginx" to every source of that path.
+	paths map[string][]source
+}
+
+// A source is a repository of the tree, for the image name that it holds.
+type source struct {
+	repository string
+	name       string
+	tags       map[string]bool
+}
+
+// kind is what a request is about.
+type kind int
+
+const (
+	manifests kind = iota
+	blobs
+	tags
+)
+
+// newNames records what documents (lowest layer first) and references say.
+func newNames(t *layers, o Options) *names {
+	n := &names{tree: t, private: map[string]bool{tree.DefaultRegistry: true}, sources: map[string][]source{}, paths: map[string][]source{}}
+	for _, p := range o.Private {
+		n.private[p] = true
+	}
+	seen := map[string]bool{} // repository:tag, decided by the highest layer
+	for _, d := range slices.Backward(o.Documents) {
+		for _, r := range d.Repositories {
+			for _, t := range r.Tags {
+				if key := r.Name + ":" + t.Name; !seen[key] {
+					seen[key] = true
+					n.addAll(r.Name, t.Sources)
+				}
+			}
+			for _, v := range r.Revisions {
+				n.addAll(r.Name, v.Sources)
+			}
+		}
+	}
+	for _, r := range o.References {
+		for _, repository := range repositories(r) {
+			n.add(repository, r)
+		}
+	}
+	return n
+}
+
+// repositories returns the names that r may have in a tree.
+func repositories(r ref.Reference) []string {
+	return []string{tree.NamingPath.Repository(r), tree.NamingFull.Repository(r)}
+}
+
+// addAll adds the sources that name repository by one of the namings. Another
+// source is where an image of that name was fetched from (NAME=SOURCE), which
+// nobody asks for.
+func (n *names) addAll(repository string, sources []string) {
+	for _, s := range sources {
+		r, err := ref.Parse(s)
+		if err == nil && slices.Contains(repositories(r), repository) {
+			n.add(repository, r)
+		}
+	}
+}
+
+func (n *names) add(repository string, r ref.Reference) {
+	if r.Digest != "" && !n.has(repository, manifests, r.Digest.String()) ||
+		r.Digest == "" && !n.has(repository, manifests, r.Tag) {
+		return // recorded, but not mirrored, or in the other naming
+	}
+	put := func(m map[string][]source, key string) {
+		i := slices.IndexFunc(m[key], func(s source) bool { return s.repository == repository && s.name == r.Name() })
+		if i < 0 {
+			m[key] = append(m[key], source{repository, r.Name(), map[string]bool{}})
+			i = len(m[key]) - 1
+		}
+		if r.Tag != "" {
+			m[key][i].tags[r.Tag] = true
+		}
+	}
+	put(n.sources, r.Name())
+	if full := tree.NamingFull.Repository(r); full != r.Name() {
+		put(n.sources, full)
+	}
+	put(n.paths, r.Repository)
+}
+
+// has reports whether repository holds a tag, a revision or a blob.
+func (n *names) has(repository string, k kind, reference string) bool {
+	path := tree.RepositoryPath(repository)
+	d, err := digest.Parse(reference)
+	switch {
+	case k == blobs && err == nil:
+		path = tree.LayerPath(repository, d)
+	case k == manifests && err == nil:
+		path = tree.RevisionPath(repository, d)
+	case k == manifests:
+		path = tree.TagPath(repository, reference)
+	}
+	_, err = n.tree.Stat(context.Background(), "/"+path)
+	return err == nil
+}
+
+// find returns the repository that serves a request for name from the registry
+// ns ("" when the client did not say, or means this one). false means that
+// nothing recorded answers it.
+func (n *names) find(ns, name string, k kind, reference string) (string, bool) {
+	if ns != "" && !n.private[ns] {
+		return n.pick(n.sources[canonical(ns)+"/"+name], k, reference)
+	}
+	if n.has(name, k, reference) {
+		return name, true
+	}
+	if repository, ok := n.pick(n.sources[name], k, reference); ok {
+		return repository, true
+	}
+	return n.pick(n.paths[name], k, reference)
+}
+
+// pick returns the repository of candidates that has reference. Two that have
+// it under names of different registries are one too many for a tag: nothing
+// says which was meant.
+func (n *names) pick(candidates []source, k kind, reference string) (string, bool) {
+	var fit []source
+	for _, s := range candidates {
+		_, err := digest.Parse(reference)
+		if k == manifests && err != nil && !s.tags[reference] || !n.has(s.repository, k, reference) {
+			continue
+		}
+		fit = append(fit, s)
+	}
+	if len(fit) == 0 {
+		return "", false
+	}
+	byContent := k == blobs || k == manifests && digest.Digest(reference).Validate() == nil
+	for _, s := range fit[1:] {
+		if !byContent && s.name != fit[0].name {
+			return "", false
+		}
+	}
+	return fit[0].repository, true
+}
+
+// canonical maps the other names of Docker Hub to the one that references have.
+func canonical(registry string) string {
+	switch registry {
+	case "index.docker.io", "registry-1.docker.io":
+		return ref.DefaultRegistry
+	}
+	return registry
+}

@@ -1,0 +1,201 @@
+package registry
+
+import (
+	"cmp"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"time"
+)
+
+// ServerOptions of Listen.
+type ServerOptions struct {
+	// Addr is host:port to listen on; "" is 127.0.0.1:5000, port 0 is any.
+	Addr string
+	// CertFile and KeyFile, PEM, make it https; both or neither.
+	CertFile, KeyFile string
+	// SelfSigned makes it https with a new certificate for the address, this
+	// host's name, localhost and Hosts.
+	SelfSigned bool
+	Hosts      []string
+	// Grace is how long Serve waits for running requests at the end; 0 is 10
+	// seconds.
+	Grace time.Duration
+	// Logger gets what goes wrong with connections; nil discards.
+	Logger *slog.Logger
+}
+
+// A Server listens. Serve answers.
+type Server struct {
+	listener net.Listener
+	server   *http.Server
+	grace    time.Duration
+	pem      []byte
+}
+
+const (
+	defaultAddr  = "127.0.0.1:5000"
+	defaultGrace = 10 * time.Second
+	selfSigned   = 365 * 24 * time.Hour // life of a self-signed certificate
+)
+
+// Listen opens the address for h. The caller calls Serve or Close.
+func Listen(h http.Handler, o ServerOptions) (*Server, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if (o.CertFile == "") != (o.KeyFile == "") {
+		return nil, errors.New("listen: a TLS certificate needs its key, and a key its certificate")
+	}
+	if o.SelfSigned && o.CertFile != "" {
+		return nil, errors.New("listen: a TLS certificate is given and a self-signed one asked for; choose one")
+	}
+	l, err := net.Listen("tcp", cmp.Or(o.Addr, defaultAddr))
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	s := &Server{
+		listener: l,
+		grace:    cmp.Or(o.Grace, defaultGrace),
+		server: &http.Server{
+			Handler:           h,
+			ReadHeaderTimeout: 10 * time.Second,
+			IdleTimeout:       2 * time.Minute,
+			ErrorLog:          slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn),
+		},
+	}
+	if err := s.useTLS(o); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return s, nil
+}
+
+func (s *Server) useTLS(o ServerOptions) error {
+	var cert tls.Certificate
+	var err error
+	switch {
+	case o.CertFile != "":
+		if cert, err = tls.LoadX509KeyPair(o.CertFile, o.KeyFile); err != nil {
+			return fmt.Errorf("load TLS certificate: %w", err)
+		}
+	case o.SelfSigned:
+		host, _, err := net.SplitHostPort(s.Addr())
+		if err != nil {
+			return fmt.Errorf("listen: %w", err)
+		}
+		if cert, err = selfSign(append([]string{host}, o.Hosts...)); err != nil {
+			return err
+		}
+		s.pem = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Certificate[0]})
+	default:
+		return nil
+	}
+	s.server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
+	return nil
+}
+
+// Addr returns the host:port that the server listens on.
+func (s *Server) Addr() string { return s.listener.Addr().String() }
+
+// URL returns the server's address with its scheme.
+func (s *Server) URL() string {
+	if s.server.TLSConfig != nil {
+		return "https://" + s.Addr()
+	}
+	return "http://" + s.Addr()
+}
+
+// Certificate returns a self-signed certificate as PEM, for clients to trust;
+// nil without ServerOptions.SelfSigned.
+func (s *Server) Certificate() []byte { return s.pem }
+
+// Serve answers requests until ctx ends, then lets running ones finish for the
+// time of grace, and closes the server. It returns nil when ctx ended it, even
+// if requests had to be cut off.
+func (s *Server) Serve(ctx context.Context) error {
+	ended := make(chan error, 1)
+	go func() {
+		if s.server.TLSConfig != nil {
+			ended <- s.server.ServeTLS(s.listener, "", "")
+			return
+		}
+		ended <- s.server.Serve(s.listener)
+	}()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("serve %s: %w", s.Addr(), err)
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.grace)
+	defer cancel()
+	err := s.server.Shutdown(grace)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = s.server.Close()
+	}
+	<-ended
+	if err != nil {
+		return fmt.Errorf("stop server: %w", err)
+	}
+	return nil
+}
+
+// Close stops a server on which Serve was not called.
+func (s *Server) Close() error { return s.listener.Close() }
+
+// selfSign makes a certificate, which is its own CA, for hosts, this machine's
+// name and localhost.
+func selfSign(hosts []string) (tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("make certificate: %w", err)
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("make certificate: %w", err)
+	}
+	c := &x509.Certificate{
+		SerialNumber:          serial,
+		Subject:               pkix.Name{CommonName: "sealer registry"},
+		NotBefore:             time.Now().Add(-time.Hour), // clocks differ
+		NotAfter:              time.Now().Add(selfSigned),
+		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		IPAddresses:           []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+	}
+	hosts = append(hosts, "localhost")
+	if name, err := os.Hostname(); err == nil {
+		hosts = append(hosts, name)
+	}
+	for _, h := range hosts {
+		if name, _, err := net.SplitHostPort(h); err == nil {
+			h = name
+		}
+		if ip := net.ParseIP(h); ip != nil {
+			if !ip.IsUnspecified() {
+				c.IPAddresses = append(c.IPAddresses, ip)
+			}
+		} else if h != "" && !slices.Contains(c.DNSNames, h) {
+			c.DNSNames = append(c.DNSNames, h)
+		}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("make certificate: %w", err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
+}
