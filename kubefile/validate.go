@@ -1,0 +1,287 @@
+package kubefile
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+)
+
+var (
+	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	appName      = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+	owner        = regexp.MustCompile(`^(root|[0-9]{1,9})(:(root|[0-9]{1,9}))?$`)
+	sha256Sum    = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+)
+
+// Validate returns every fault of f that can be seen without its base and its
+// context, joined in line order; each is an *Error. What holds variables is
+// judged when f is expanded.
+func (f *File) Validate() error {
+	errs := f.Faults()
+	joined := make([]error, len(errs))
+	for i, e := range errs {
+		joined[i] = e
+	}
+	return errors.Join(joined...)
+}
+
+// Faults returns what Validate reports, one by one.
+func (f *File) Faults() []*Error {
+	c := &checker{file: f, seen: map[string]int{}, apps: map[string]int{}}
+	c.order()
+	for _, in := range f.Instructions {
+		c.in = in
+		in.check(c)
+	}
+	slices.SortStableFunc(c.errs, func(a, b *Error) int { return a.Line - b.Line })
+	return c.errs
+}
+
+type checker struct {
+	file *File
+	in   Instruction
+	errs []*Error
+	seen map[string]int // keyword -> line, of what may stand once
+	apps map[string]int // name -> line
+}
+
+func (c *checker) bad(msg, fix string) {
+	e := &Error{File: c.file.Name, Msg: msg, Fix: fix}
+	if c.in != nil {
+		e.Line, e.Instruction = c.in.Line(), c.in.Keyword()
+	}
+	c.errs = append(c.errs, e)
+}
+
+func (c *checker) once() {
+	if line, ok := c.seen[c.in.Keyword()]; ok {
+		c.bad(fmt.Sprintf("it stands in line %d already", line), "keep one")
+		return
+	}
+	c.seen[c.in.Keyword()] = c.in.Line()
+}
+
+// plain reports whether s says now what it will say when it is expanded.
+func (c *checker) plain(s string) bool { return c.file.Expanded || !strings.Contains(s, "$") }
+
+// order checks that FROM comes first, and that LAUNCH stands alone.
+func (c *checker) order() {
+	var launch *Launch
+	begun := false
+	for _, in := range c.file.Instructions {
+		switch in := in.(type) {
+		case *Launch:
+			launch = in
+		case *Arg:
+			continue // FROM may use it
+		}
+		if _, ok := in.(*From); !ok && !begun {
+			c.in = in
+			c.bad("it stands before FROM", "begin the file with FROM scratch or FROM IMAGE")
+		}
+		begun = true
+	}
+	if !begun {
+		c.in = nil
+		c.bad("the file has no FROM", "begin it with FROM scratch or FROM IMAGE")
+	}
+	if launch == nil {
+		return
+	}
+	for _, in := range c.file.Instructions {
+		switch in.(type) {
+		case *Cmd, *Cmds:
+			c.in = in
+			c.bad(fmt.Sprintf("LAUNCH in line %d excludes it", launch.Line()), "put the command into an APPCMDS, or drop LAUNCH")
+		}
+	}
+}
+
+func (f *From) check(c *checker) {
+	c.once()
+	if f.Image == "" {
+		c.bad("the image is missing", "FROM scratch or FROM IMAGE")
+	}
+}
+
+func (a *Arg) check(c *checker)   { c.variables(a.Pairs) }
+func (e *Env) check(c *checker)   { c.variables(e.Pairs) }
+func (l *Label) check(c *checker) { c.keys(l.Pairs) }
+
+func (m *Maintainer) check(c *checker) {
+	if m.Name == "" {
+		c.bad("the name is missing", "MAINTAINER NAME <MAIL>")
+	}
+}
+
+func (c *checker) variables(list []Pair) {
+	for _, p := range list {
+		if !variableName.MatchString(p.Name) {
+			c.bad(fmt.Sprintf("%q is no name for a variable", p.Name), "use letters, digits and _")
+		}
+	}
+}
+
+func (c *checker) keys(list []Pair) {
+	for _, p := range list {
+		if c.plain(p.Name) && strings.Trim(p.Name, `"' `) == "" {
+			c.bad("a name is empty", "write name=value")
+		}
+	}
+}
+
+func (cp *Copy) check(c *checker) {
+	if len(cp.Sources) == 0 || cp.Dest == "" {
+		c.bad("it needs a source and a destination", cp.Keyword()+" SRC... DEST")
+		return
+	}
+	for _, p := range strings.Split(cp.Dest, "/") {
+		if p == ".." && c.plain(cp.Dest) {
+			c.bad(fmt.Sprintf("destination %s leads out of the rootfs", cp.Dest), "drop the ..")
+			break
+		}
+	}
+	if c.plain(cp.Chmod) && cp.Chmod != "" {
+		if n, err := strconv.ParseUint(cp.Chmod, 8, 32); err != nil || n > 0o7777 {
+			c.bad(fmt.Sprintf("--chmod=%s is no octal mode", cp.Chmod), "such as --chmod=0755")
+		}
+	}
+	if c.plain(cp.Chown) && cp.Chown != "" && !owner.MatchString(cp.Chown) {
+		c.bad(fmt.Sprintf("--chown=%s: owners are numbers, since a rootfs has no user names", cp.Chown), "such as --chown=1000:1000")
+	}
+	if c.plain(cp.Checksum) && cp.Checksum != "" {
+		if !sha256Sum.MatchString(cp.Checksum) {
+			c.bad(fmt.Sprintf("--checksum=%s is no checksum", cp.Checksum), "--checksum=sha256: and 64 hexadecimal digits")
+		}
+		if len(cp.Sources) != 1 || c.plain(cp.Sources[0]) && !IsURL(cp.Sources[0]) {
+			c.bad("--checksum needs exactly one source, an http(s) URL", "split the instruction")
+		}
+	}
+}
+
+// IsURL reports whether a source is an http or https URL.
+func IsURL(s string) bool {
+	return strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://")
+}
+
+func (r *Run) check(c *checker) {
+	if r.Command == "" && len(r.Args) == 0 {
+		c.bad("the command is missing", "RUN COMMAND")
+	}
+	switch r.Network {
+	case "", "default", "host", "none":
+	default:
+		if c.plain(r.Network) {
+			c.bad(fmt.Sprintf("--network=%s is unknown", r.Network), "use host or none")
+		}
+	}
+	for _, m := range r.Mounts {
+		if m.Type != "secret" {
+			c.bad(fmt.Sprintf("--mount=type=%s is not supported", m.Type), "only type=secret is; COPY brings other files")
+		} else if m.ID == "" {
+			c.bad("--mount=type=secret has no id", "add id=NAME, and give --secret id=NAME,src=FILE to sealer build")
+		}
+		if m.Mode != "" {
+			if n, err := strconv.ParseUint(m.Mode, 8, 32); err != nil || n > 0o777 {
+				c.bad(fmt.Sprintf("--mount: mode=%s is no octal mode", m.Mode), "such as mode=0400")
+			}
+		}
+	}
+}
+
+func (c *Cmd) check(k *checker)  { k.commands(c.Commands, "CMD COMMAND") }
+func (c *Cmds) check(k *checker) { k.once(); k.commands(c.Commands, `CMDS ["c1", "c2"]`) }
+
+func (c *checker) commands(list []string, form string) {
+	if len(list) == 0 {
+		c.bad("the command is missing", form)
+	}
+	for i, s := range list {
+		if strings.TrimSpace(s) == "" {
+			c.bad(fmt.Sprintf("command %d is empty", i+1), "drop it")
+		}
+	}
+}
+
+func (c *checker) name(name, form string) bool {
+	switch {
+	case name == "":
+		c.bad("the application's name is missing", form)
+	case c.plain(name) && !appName.MatchString(name):
+		c.bad(fmt.Sprintf("%q is no name for an application", name), "use letters, digits, '.', '_' and '-'")
+	default:
+		return true
+	}
+	return false
+}
+
+func (a *App) check(c *checker) {
+	if !c.name(a.Name, a.Kind+" NAME SRC...") {
+		return
+	}
+	if line, ok := c.apps[a.Name]; ok {
+		c.bad(fmt.Sprintf("application %s stands in line %d already", a.Name, line), "give it another name, or put the sources into one instruction")
+	}
+	c.apps[a.Name] = a.Line()
+	if len(a.Sources) == 0 {
+		c.bad(fmt.Sprintf("application %s has no source", a.Name), fmt.Sprintf("%s %s local://PATH", a.Kind, a.Name))
+	}
+	for _, s := range a.Sources {
+		switch local, ok := strings.CutPrefix(s, "local://"); {
+		case ok && local == "":
+			c.bad("a source local:// has no path", "local://PATH, relative to the build context")
+		case !ok && !IsURL(s) && c.plain(s):
+			c.bad(fmt.Sprintf("source %s has no scheme", s), "write local://"+strings.TrimPrefix(s, "/")+", http://... or https://...")
+		}
+	}
+}
+
+func (a *AppCmds) check(c *checker) {
+	if c.name(a.Name, `APPCMDS NAME ["c1", "c2"]`) {
+		c.commands(a.Commands, `APPCMDS `+a.Name+` ["c1", "c2"]`)
+	}
+}
+
+func (a *AppEnv) check(c *checker) {
+	if !c.name(a.Name, "APPENV NAME k=v ...") {
+		return
+	}
+	if len(a.Pairs) == 0 {
+		c.bad("the variables are missing", "APPENV "+a.Name+" k=v ...")
+	}
+	c.variables(a.Pairs)
+}
+
+func (k *KubeVersion) check(c *checker) {
+	c.once()
+	if k.Range == "" {
+		c.bad("the range is missing", "such as KUBEVERSION >=1.22 <1.30")
+		return
+	}
+	if !c.plain(k.Range) {
+		return
+	}
+	if _, err := semver.NewConstraint(k.Range); err != nil {
+		c.bad(fmt.Sprintf("%q is no range of versions", k.Range), "such as >=1.22.0 <1.30.0, or 1.22 - 1.27")
+	}
+}
+
+func (l *Launch) check(c *checker) {
+	c.once()
+	if len(l.Apps) == 0 {
+		c.bad("the applications are missing", "LAUNCH NAME...")
+	}
+	seen := map[string]bool{}
+	for _, a := range l.Apps {
+		if seen[a] {
+			c.bad(fmt.Sprintf("application %s stands twice", a), "keep one")
+		}
+		seen[a] = true
+		c.name(a, "LAUNCH NAME...")
+	}
+}

@@ -1,0 +1,183 @@
+package parser
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/clusterimage/sealer/kubefile"
+)
+
+// Parse reads the Kubefile r, which errors call name. It reports all faults
+// that can be seen without variables, base and context, joined in line order;
+// each is a *kubefile.Error.
+func Parse(name string, r io.Reader) (*kubefile.File, error) {
+	src, ok, err := read(name, r)
+	if err != nil {
+		return nil, err
+	}
+	f := &kubefile.File{Name: name, DockerCopy: src.dockerCopy, Escape: '\\'}
+	p := &reader{file: f, errs: src.errs}
+	if ok {
+		var list []line
+		list, f.Escape = src.lines()
+		p.errs = src.errs
+		broken := len(list) == 0 && len(src.errs) > 0
+		for _, l := range list {
+			p.instruction(l)
+		}
+		if !broken {
+			p.validate()
+		}
+	}
+	slices.SortStableFunc(p.errs, func(a, b *kubefile.Error) int { return a.Line - b.Line })
+	joined := make([]error, len(p.errs))
+	for i, e := range p.errs {
+		joined[i] = e
+	}
+	if err := errors.Join(joined...); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// A reader turns lines into instructions.
+type reader struct {
+	file *kubefile.File
+	errs []*kubefile.Error
+
+	line    int    // of the instruction that is read
+	keyword string // its name, in capitals
+}
+
+// validate adds what kubefile finds, where the line has no error yet: one
+// fault an instruction is enough when it could not be read.
+func (p *reader) validate() {
+	read := map[int]bool{}
+	for _, e := range p.errs {
+		read[e.Line] = true
+	}
+	for _, e := range p.file.Faults() {
+		if read[e.Line] {
+			continue
+		}
+		if e.Line == 0 && len(p.errs) > 0 {
+			continue // no FROM, but perhaps a misspelt one
+		}
+		p.errs = append(p.errs, e)
+	}
+}
+
+func (p *reader) bad(msg, fix string) {
+	p.errs = append(p.errs, &kubefile.Error{File: p.file.Name, Line: p.line, Instruction: p.keyword, Msg: msg, Fix: fix})
+}
+
+func (p *reader) instruction(l line) {
+	text := strings.Trim(l.text, space)
+	word, rest := text, ""
+	if i := strings.IndexAny(text, space); i >= 0 {
+		word, rest = text[:i], text[i:]
+	}
+	p.line, p.keyword = l.number, strings.ToUpper(word)
+	if !slices.Contains(kubefile.Keywords(), p.keyword) {
+		p.unknown(word)
+		return
+	}
+	flags, args, err := cutFlags(rest, p.file.Escape)
+	if err != nil {
+		p.bad(err.Error(), "close it")
+		return
+	}
+	values, ok := p.flags(flags)
+	if !ok {
+		return
+	}
+	if in := p.build(kubefile.At(l.number), values, args, l.heredocs); in != nil {
+		p.file.Instructions = append(p.file.Instructions, in)
+	}
+}
+
+// unknown reports a word that is no instruction.
+func (p *reader) unknown(word string) {
+	p.keyword = ""
+	fix := "the instructions are " + strings.Join(kubefile.Keywords(), ", ")
+	switch upper := strings.ToUpper(word); upper {
+	case "WORKDIR":
+		fix = "a ClusterImage has no working directory; write cd DIR && ... in RUN and CMD"
+	case "ENTRYPOINT":
+		fix = "use CMD"
+	case "EXPOSE", "VOLUME", "USER", "HEALTHCHECK", "SHELL", "STOPSIGNAL", "ONBUILD":
+		fix = "it means nothing in a ClusterImage; remove it"
+	default:
+		if s := kubefile.Suggest(upper, kubefile.Keywords()); s != "" {
+			fix = "did you mean " + s + "?"
+		}
+	}
+	p.bad(fmt.Sprintf("unknown instruction %s", clip(word)), fix)
+}
+
+// clip shortens what an error quotes.
+func clip(s string) string {
+	if r := []rune(s); len(r) > 40 {
+		return string(r[:40]) + "..."
+	}
+	return s
+}
+
+// A flag is --name=value, or --name alone.
+type flag struct {
+	name, value string
+	set         bool // "=" was there
+}
+
+// flags checks the flags of an instruction against those that it takes.
+func (p *reader) flags(words []string) (out []flag, ok bool) {
+	ok = true
+	known := kubefile.Flags(p.keyword)
+	for _, w := range words {
+		name, value, set := strings.Cut(strings.TrimPrefix(w, "--"), "=")
+		fix := "remove it"
+		switch {
+		case slices.Contains(known, name):
+			if set && value != "" || name == "link" {
+				out = append(out, flag{name, value, set})
+				continue
+			}
+			p.bad(fmt.Sprintf("flag --%s has no value", name), fmt.Sprintf("write --%s=VALUE", name))
+			ok = false
+			continue
+		case name == "from" && (p.keyword == "COPY" || p.keyword == "ADD"):
+			fix = "a Kubefile has one stage; copy from the build context"
+		case len(known) > 0:
+			if s := kubefile.Suggest(name, known); s != "" {
+				fix = "did you mean --" + s + "?"
+			} else {
+				fix = p.keyword + " takes --" + strings.Join(known, ", --")
+			}
+		default:
+			fix = p.keyword + " takes no flags"
+		}
+		p.bad(fmt.Sprintf("unknown flag --%s", clip(name)), fix)
+		ok = false
+	}
+	seen := map[string]bool{}
+	for _, f := range out {
+		if seen[f.name] && f.name != "mount" && f.name != "exclude" {
+			p.bad(fmt.Sprintf("flag --%s stands twice", f.name), "keep one")
+			ok = false
+		}
+		seen[f.name] = true
+	}
+	return out, ok
+}
+
+func get(flags []flag, name string) string {
+	for _, f := range flags {
+		if f.name == name {
+			return f.value
+		}
+	}
+	return ""
+}
