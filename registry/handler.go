@@ -57,7 +57,7 @@ type Handler struct {
 // carries values only, its end does not stop the handler.
 func NewHandler(ctx context.Context, layers []string, o Options) (*Handler, error) {
 	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
+		o.Logger = discard()
 	}
 	l, err := openLayers(layers)
 	if err != nil {

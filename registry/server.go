@@ -55,7 +55,7 @@ const (
 // Listen opens the address for h. The caller calls Serve or Close.
 func Listen(h http.Handler, o ServerOptions) (*Server, error) {
 	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
+		o.Logger = discard()
 	}
 	if (o.CertFile == "") != (o.KeyFile == "") {
 		return nil, errors.New("listen: a TLS certificate needs its key, and a key its certificate")

@@ -1,0 +1,222 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/distribution/distribution/v3"
+	"github.com/distribution/distribution/v3/registry/storage"
+	"github.com/distribution/reference"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/clusterimage/sealer/registry/platform"
+	"github.com/clusterimage/sealer/registry/ref"
+	"github.com/clusterimage/sealer/registry/tree"
+)
+
+// VerifyOptions of Verify.
+type VerifyOptions struct {
+	Naming  tree.Naming
+	Private string // name of the private registry; "" is tree.DefaultRegistry
+	// Platforms must each be in every index that a reference names. None means
+	// that an index needs one platform, whichever.
+	Platforms []ocispec.Platform
+}
+
+// A Missing is a reference that does not resolve to full content.
+type Missing struct {
+	Reference ref.Reference // as discovery recorded it
+	Target    ref.Reference // as the cluster asks the private registry for it
+	// Err says what lacks, all of it: the tag, a revision, a platform, blobs.
+	Err error
+}
+
+// Error implements error.
+func (m Missing) Error() string {
+	return fmt.Sprintf("%s, in the registry as %s: %s", m.Reference, m.Target, m.Err)
+}
+
+// Unwrap returns Err.
+func (m Missing) Unwrap() error { return m.Err }
+
+// Verify checks completeness: each of references, renamed as the cluster will
+// ask for it, resolves in the united layers (directories, lowest first) to a
+// manifest whose digest is right, and for each platform to its config and
+// layers, all linked in the repository and of the size that is recorded.
+// It goes through distribution's storage as the handlers do. Blobs other than
+// manifests are not hashed. The references that fail are returned in the order
+// given. The error is about layers that cannot be opened.
+func Verify(ctx context.Context, layers []string, references []ref.Reference, o VerifyOptions) (missing []Missing, err error) {
+	if o.Private == "" {
+		o.Private = tree.DefaultRegistry
+	}
+	l, err := openLayers(layers)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, l.close()) }()
+	ctx = quieten(ctx, discard())
+	namespace, err := storage.NewRegistry(ctx, l)
+	if err != nil {
+		return nil, fmt.Errorf("verify registry: %w", err)
+	}
+	v := &verifier{namespace: namespace, platforms: o.Platforms, done: map[string]error{}}
+	for _, r := range references {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		target := o.Naming.Target(o.Private, r)
+		if err := v.reference(ctx, target); err != nil {
+			missing = append(missing, Missing{r, target, err})
+		}
+	}
+	return missing, nil
+}
+
+type verifier struct {
+	namespace distribution.Namespace
+	platforms []ocispec.Platform
+	done      map[string]error // repository@digest
+}
+
+func (v *verifier) reference(ctx context.Context, r ref.Reference) error {
+	name, err := reference.WithName(r.Repository)
+	if err != nil {
+		return err
+	}
+	repository, err := v.namespace.Repository(ctx, name)
+	if err != nil {
+		return err
+	}
+	want := r.Digest
+	if r.Tag != "" {
+		d, err := repository.Tags(ctx).Get(ctx, r.Tag)
+		if err != nil {
+			return fmt.Errorf("tag %s is not there%s", r.Tag, because(err))
+		}
+		if want == "" {
+			want = d.Digest
+		}
+	}
+	return v.root(ctx, repository, want)
+}
+
+// root checks an image by digest, once for each repository.
+func (v *verifier) root(ctx context.Context, repository distribution.Repository, d digest.Digest) error {
+	key := repository.Named().Name() + "@" + d.String()
+	err, ok := v.done[key]
+	if !ok {
+		err = v.manifest(ctx, repository, d, nil)
+		v.done[key] = err
+	}
+	return err
+}
+
+// document is a manifest or an index.
+type document struct {
+	Config    ocispec.Descriptor   `json:"config"`
+	Layers    []ocispec.Descriptor `json:"layers"`
+	Manifests []ocispec.Descriptor `json:"manifests"`
+}
+
+// manifest checks the manifest or index d. above are the indexes that led
+// here.
+func (v *verifier) manifest(ctx context.Context, repository distribution.Repository, d digest.Digest, above []digest.Digest) error {
+	const deepest = 4 // an index in an index is rare; a longer chain is a trap
+	if len(above) > deepest {
+		return fmt.Errorf("index %s: nested too deep", d)
+	}
+	service, err := repository.Manifests(ctx)
+	if err != nil {
+		return err
+	}
+	m, err := service.Get(ctx, d)
+	if err != nil {
+		return fmt.Errorf("manifest %s is not there%s", d, because(err))
+	}
+	_, payload, err := m.Payload()
+	if err != nil {
+		return fmt.Errorf("manifest %s: %w", d, err)
+	}
+	if got := d.Algorithm().FromBytes(payload); got != d {
+		return fmt.Errorf("manifest %s: its content has the digest %s", d, got)
+	}
+	var doc document
+	if err := json.Unmarshal(payload, &doc); err != nil {
+		return fmt.Errorf("manifest %s: %w", d, err)
+	}
+	if doc.Manifests != nil {
+		return v.index(ctx, repository, d, doc.Manifests, append(above, d))
+	}
+	var errs []error
+	for i, b := range append([]ocispec.Descriptor{doc.Config}, doc.Layers...) {
+		what := "layer"
+		if i == 0 {
+			what = "config"
+		}
+		if err := v.blob(ctx, repository, b); err != nil {
+			errs = append(errs, fmt.Errorf("%s %s %w", what, b.Digest, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// index checks the entries of an index for each platform.
+func (v *verifier) index(ctx context.Context, repository distribution.Repository, d digest.Digest, entries []ocispec.Descriptor, above []digest.Digest) error {
+	if len(v.platforms) == 0 {
+		err := errors.New("it has no entries")
+		for _, e := range entries {
+			if err = v.manifest(ctx, repository, e.Digest, above); err == nil {
+				return nil
+			}
+		}
+		return fmt.Errorf("index %s: no platform of it is there: %w", d, err)
+	}
+	var errs []error
+	for _, p := range v.platforms {
+		i := platform.Choose(p, entries)
+		if i < 0 {
+			errs = append(errs, fmt.Errorf("index %s has nothing for %s", d, platform.String(p)))
+			continue
+		}
+		if err := v.manifest(ctx, repository, entries[i].Digest, above); err != nil {
+			errs = append(errs, fmt.Errorf("for %s: %w", platform.String(p), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (v *verifier) blob(ctx context.Context, repository distribution.Repository, want ocispec.Descriptor) error {
+	got, err := repository.Blobs(ctx).Stat(ctx, want.Digest)
+	switch {
+	case err != nil && foreign(want):
+		return nil // the cluster fetches it from where its URLs say
+	case err != nil:
+		return fmt.Errorf("of %d bytes is not there%s", want.Size, because(err))
+	case got.Size != want.Size:
+		return fmt.Errorf("has %d bytes, want %d", got.Size, want.Size)
+	}
+	return nil
+}
+
+// foreign reports a layer that its publisher does not allow to be copied:
+// "Non-Distributable Layers" of the OCI image specification, and Docker's
+// foreign layers.
+func foreign(d ocispec.Descriptor) bool {
+	return len(d.URLs) > 0 && (strings.Contains(d.MediaType, ".nondistributable.") || strings.Contains(d.MediaType, ".foreign."))
+}
+
+// because returns ": cause" unless err just says that something is absent.
+func because(err error) string {
+	var noTag distribution.ErrTagUnknown
+	var noRepository distribution.ErrRepositoryUnknown
+	var noRevision distribution.ErrManifestUnknownRevision
+	if errors.As(err, &noTag) || errors.As(err, &noRepository) || errors.As(err, &noRevision) || errors.Is(err, distribution.ErrBlobUnknown) {
+		return ""
+	}
+	return ": " + err.Error()
+}

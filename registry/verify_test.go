@@ -1,0 +1,136 @@
+package registry_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/clusterimage/sealer/registry"
+	"github.com/clusterimage/sealer/registry/platform"
+	"github.com/clusterimage/sealer/registry/ref"
+	"github.com/clusterimage/sealer/registry/registrytest"
+	"github.com/clusterimage/sealer/registry/tree"
+)
+
+func parseRefs(t *testing.T, names ...string) []ref.Reference {
+	t.Helper()
+	var out []ref.Reference
+	for _, n := range names {
+		r, err := ref.Parse(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func platforms(t *testing.T, s string) []ocispec.Platform {
+	t.Helper()
+	p, err := platform.ParseList(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestVerifyComplete(t *testing.T) {
+	t.Parallel()
+	for _, naming := range []tree.Naming{tree.NamingPath, tree.NamingFull} {
+		low := writeLayer(t, naming, samples()[:6])
+		high := writeLayer(t, naming, samples()[6:], low)
+		references := append(low.images, high.images...)
+		for _, l := range []layer{low, high} {
+			for _, r := range l.images {
+				r.Digest = l.contents[r.String()].Root.Digest
+				references = append(references, r)
+				r.Tag = ""
+				references = append(references, r)
+			}
+		}
+		private := high.images[0] // by its own name in the private registry
+		private.Registry, private.Repository = tree.DefaultRegistry, naming.Repository(private)
+		references = append(references, private)
+		missing, err := registry.Verify(t.Context(), []string{low.dir, high.dir}, references, registry.VerifyOptions{Naming: naming, Platforms: platforms(t, "linux/amd64")})
+		if err != nil || len(missing) != 0 {
+			t.Errorf("%s: %v, %v", naming, missing, err)
+		}
+	}
+}
+
+// TestVerifyFinds breaks one thing at a time.
+func TestVerifyFinds(t *testing.T) {
+	t.Parallel()
+	image := registrytest.Image{Name: "nginx:latest", Platforms: []string{"amd64", "arm64"}, Layers: registrytest.Layers("base", "nginx")}
+	content, err := registrytest.Build(image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, child := content.Root.Digest, content.Manifests[0].Digest
+	m := manifest(t, content)
+	base := m.Layers[0].Digest
+	const repository = "library/nginx"
+	remove := func(path string) func(*testing.T, string) {
+		return func(t *testing.T, dir string) {
+			if err := os.Remove(filepath.Join(dir, tree.Root, path)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	overwrite := func(d digest.Digest, content string) func(*testing.T, string) {
+		return func(t *testing.T, dir string) {
+			path := filepath.Join(dir, tree.Root, tree.BlobPath(d))
+			if err := os.Chmod(path, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, tc := range map[string]struct {
+		reference, platforms string
+		harm                 func(*testing.T, string)
+		want                 string // "" is complete
+	}{
+		"nothing":           {"nginx", "amd64,arm64", nil, ""},
+		"tag":               {"nginx", "amd64", remove(tree.TagPath(repository, "latest")), "tag latest is not there"},
+		"other tag":         {"nginx:1", "amd64", nil, "tag 1 is not there"},
+		"other repository":  {"quay.io/x/nginx", "amd64", nil, "tag latest is not there"},
+		"private":           {"sea.hub:5000/library/nginx", "amd64", nil, ""},
+		"private, no image": {"sea.hub:5000/nginx", "amd64", nil, "tag latest is not there"},
+		"other digest":      {"nginx@" + digest.FromString("x").String(), "amd64", nil, "manifest " + digest.FromString("x").String() + " is not there"},
+		"index blob":        {"nginx", "amd64", remove(tree.BlobPath(root)), "manifest " + root.String() + " is not there"},
+		"child revision":    {"nginx", "amd64", remove(tree.RevisionPath(repository, child)), "for linux/amd64: manifest " + child.String() + " is not there"},
+		"child unasked":     {"nginx", "arm64", remove(tree.RevisionPath(repository, child)), ""},
+		"child, any":        {"nginx", "", remove(tree.RevisionPath(repository, child)), ""},
+		"platform":          {"nginx", "amd64,s390x", nil, "index " + root.String() + " has nothing for linux/s390x"},
+		"layer link":        {"nginx", "amd64", remove(tree.LayerPath(repository, base)), "layer " + base.String()},
+		"layer blob":        {"nginx", "amd64", remove(tree.BlobPath(base)), "is not there"},
+		"config blob":       {"nginx", "amd64", remove(tree.BlobPath(m.Config.Digest)), "config " + m.Config.Digest.String()},
+		"short layer":       {"nginx", "amd64", overwrite(base, "short"), "has 5 bytes, want"},
+		"changed manifest":  {"nginx", "amd64", overwrite(child, `{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json"}`), "its content has the digest"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := writeLayer(t, tree.NamingPath, []registrytest.Image{image})
+			if tc.harm != nil {
+				tc.harm(t, l.dir)
+			}
+			references := parseRefs(t, tc.reference)
+			missing, err := registry.Verify(t.Context(), []string{l.dir}, references, registry.VerifyOptions{Platforms: platforms(t, tc.platforms)})
+			switch {
+			case err != nil:
+				t.Fatal(err)
+			case tc.want == "" && len(missing) > 0:
+				t.Errorf("complete, but: %v", missing)
+			case tc.want != "" && (len(missing) != 1 || missing[0].Reference != references[0] || !strings.Contains(missing[0].Error(), tc.want)):
+				t.Errorf("missing %v, want %q", missing, tc.want)
+			}
+		})
+	}
+}
