@@ -1,0 +1,122 @@
+package build
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"time"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/clusterimage/sealer/registry/mirror"
+	"github.com/clusterimage/sealer/registry/ref"
+	"github.com/clusterimage/sealer/registry/remote"
+	"github.com/clusterimage/sealer/registry/tree"
+	"github.com/clusterimage/sealer/store"
+)
+
+// ErrIncomplete is wrapped by the error of a build that cannot bring every
+// image that the cluster will pull.
+var ErrIncomplete = errors.New("images are missing")
+
+// The values of Options.Pull.
+const (
+	PullMissing = "missing" // FROM is taken from the store, else from its registry
+	PullAlways  = "always"
+	PullNever   = "never"
+)
+
+// The values of Options.Isolation.
+const (
+	IsolationHost   = "host"   // RUN sees the machine's files, read-only
+	IsolationChroot = "chroot" // RUN sees the rootfs alone, which must bring a shell
+)
+
+// Options says what to build. The zero value builds the Kubefile of the working
+// directory for this machine's platform, and gives the image no name.
+type Options struct {
+	Context  string // directory; "" is "."
+	Kubefile string // path; "" is Kubefile in Context
+	// KubefileContent is the Kubefile itself, when set; Kubefile then only
+	// names it in errors.
+	KubefileContent []byte
+	Tags            []ref.Reference    // names of the image
+	Platforms       []ocispec.Platform // empty is platform.Default
+	BuildArgs       map[string]string  // values of ARG
+	Labels          map[string]string  // added to LABEL's
+	Annotations     map[string]string  // of the manifest, and of the index
+
+	Type string // store.TypeKubeInstaller or TypeAppInstaller; "" is found: app-installer with --base=false or APP without a base
+	// Base false leaves the layers of FROM out of the image: it is a part
+	// that is installed on a cluster that runs. nil is true.
+	Base *bool
+	Pull string // PullMissing ("" too), PullAlways or PullNever
+
+	NoCache   bool            // run and copy everything again
+	CacheFrom []ref.Reference // registries' caches to read
+	CacheTo   []ref.Reference // registries' caches to write
+
+	Registry string      // private registry; "" is tree.DefaultRegistry
+	Naming   tree.Naming // of mirrored images there
+
+	Scan            string   // discovery: auto ("" too), sealer or off
+	ImageLists      []string // files: lists of images, beside manifests/imageList
+	AuthLists       []string // files in the form of imageListWithAuth.yaml
+	IgnoredLists    []string // files: images not to mirror
+	KubeVersion     string   // that charts are rendered for; "" is found
+	IncludeOptional bool     // mirror what discovery is not sure about, too
+
+	AllPlatforms bool   // mirror every platform of an image
+	AllowMissing bool   // an image that cannot be mirrored fails nothing
+	Offline      bool   // ask no registry
+	LockFile     string // imageList.lock; "" is the one in Context
+	Lock         bool   // write LockFile
+	Locked       bool   // mirror exactly what LockFile says
+	DryRun       bool   // stop before the first blob; Result.Plan says what would be fetched
+
+	Secrets    map[string]Secret // for RUN --mount=type=secret, by id
+	RunNetwork string            // host ("" too) or none
+	Isolation  string            // of RUN: IsolationHost ("" too) or IsolationChroot
+
+	Compression     string     // of rootfs layers, as in store.LayerOptions
+	SourceDateEpoch *time.Time // times of files, and Config.Created; nil is 1970 and none
+	Version         string     // of sealer, as recorded in the image
+
+	Jobs     int          // transfers at a time; 0 is 8
+	Progress func(Event)  // called concurrently; nil for none
+	Logger   *slog.Logger // nil discards
+	Output   io.Writer    // unused streams of RUN go here, too, when set
+}
+
+// A Secret is what RUN --mount=type=secret sees.
+type Secret struct {
+	File string // read when the build begins
+	Env  string // name of a variable of sealer's environment, when File is ""
+}
+
+// An Event tells what a build does. Exactly one field is set.
+type Event struct {
+	Step     string        // a step begins: "[linux/amd64 2/5] COPY etc ."
+	Line     string        // a line that RUN printed, with its step's prefix
+	Warning  string        // the same as in Result.Warnings, as it comes up
+	Transfer *remote.Event // a transfer goes on
+}
+
+// A Result is what a build made.
+type Result struct {
+	// Descriptor is of the manifest or, for several platforms, the image
+	// index. It is zero after a dry run.
+	Descriptor ocispec.Descriptor
+	Images     []Image // one for each platform, in their order
+	Warnings   []string
+}
+
+// An Image is the image for one platform.
+type Image struct {
+	Platform   ocispec.Platform
+	Descriptor ocispec.Descriptor // of the manifest
+	Config     store.Config
+	// Mirror is what was fetched, or by a dry run what would be. It is nil
+	// when nothing was to be mirrored.
+	Mirror *mirror.Result
+}
