@@ -1,0 +1,213 @@
+package imagelist
+
+import (
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/clusterimage/sealer/registry/ref"
+)
+
+// A place is where the document stands that the rules look at.
+type place struct {
+	file   string
+	base   int    // added to a node's line
+	prefix string // before every field: the field of a document inside a string
+	object string // Kind/name
+	kind   string
+	group  string // of the apiVersion, "" for the core group
+
+	limit        Confidence // no finding here is surer
+	reason       string     // why, for limit Optional
+	podSpecsOnly bool       // a file outside the directories made for objects
+	rendered     bool       // lines are those of a chart's rendering
+	embedded     int        // how many strings the document is inside of
+}
+
+// optional returns p for something that is not pulled without a further
+// switch.
+func (p place) optional(reason string) place {
+	if p.limit != Optional {
+		p.limit, p.reason = Optional, reason
+	}
+	return p
+}
+
+// finding fills in the place of a finding.
+func (p place) finding(line int, field, written, rule string, c Confidence) Finding {
+	f := Finding{File: p.file, Line: line, Object: p.object, Field: p.prefix + field, Written: written,
+		Rule: rule, Confidence: c.weaker(p.limit)}
+	if f.Confidence == Optional {
+		f.Reason = p.reason
+	}
+	if line > 0 {
+		f.Line += p.base
+	}
+	if p.rendered {
+		f.Line, f.Rendered = 0, f.Line
+	}
+	f.Written, f.Object = unmark(f.Written), unmark(f.Object)
+	return f
+}
+
+func (s *scanner) found(p place, line int, field, written, rule string, c Confidence, r ref.Reference) {
+	f := p.finding(line, field, written, rule, c)
+	f.Reference, f.Source = r, r
+	s.res.Found = append(s.res.Found, f)
+}
+
+func (s *scanner) reject(p place, line int, field, written, rule, reason string) {
+	f := p.finding(line, field, shorten(written), rule, Low)
+	f.Reason = reason
+	if r, err := ref.Parse(written); err == nil {
+		f.Reference, f.Source = r, r
+	}
+	s.res.Rejected = append(s.res.Rejected, f)
+}
+
+func (s *scanner) gap(p place, line int, field, written, reason string) {
+	f := p.finding(line, field, "", "", Low)
+	if p.limit == Optional {
+		return
+	}
+	s.res.Unresolved = append(s.res.Unresolved, Gap{File: f.File, Line: f.Line, Object: f.Object, Field: f.Field,
+		Text: shorten(unmark(written)), Reason: reason})
+}
+
+// document looks at one document of a file.
+func (s *scanner) document(p place, d document) {
+	s.res.Documents++
+	if err := check(d.node); err != nil {
+		s.fault(fault{file: p.file, line: d.line + d.node.Line, err: err})
+		return
+	}
+	p.base = d.line
+	if isSeq(d.node) {
+		for _, it := range items(d.node) {
+			s.object(p, it, "")
+		}
+		return
+	}
+	s.object(p, d.node, "")
+}
+
+// object looks at one Kubernetes object. kind is what the list that it stands
+// in says of its items, for those that do not say it themselves.
+func (s *scanner) object(p place, n *yaml.Node, kind string) {
+	if k := text(n, "kind"); k != "" {
+		kind = k
+	}
+	if !isMap(n) || kind == "" {
+		return
+	}
+	p.kind = kind
+	p.group = apiGroup(text(n, "apiVersion"))
+	if list := get(n, "items"); strings.HasSuffix(kind, "List") && isSeq(list) {
+		for _, it := range items(list) {
+			s.object(p, it, strings.TrimSuffix(kind, "List"))
+		}
+		return
+	}
+	p.object = objectName(kind, get(n, "metadata"))
+	if p.rendered {
+		if hook := text(n, "metadata", "annotations", "helm.sh/hook"); hook != "" && !installHook(hook) {
+			p = p.optional("hook " + hook + " is not run by an install")
+		}
+	}
+	s.fieldRules(p, n)
+	switch {
+	case kind == "CustomResourceDefinition":
+		s.definition(n)
+	case podSpecPath(p) != nil:
+		s.workload(p, n)
+	case p.podSpecsOnly:
+		s.podSpecsIn(p, n, "")
+	case kind == "ConfigMap" && p.group == "":
+		s.configMap(p, n)
+	case kind == "Secret" && p.group == "":
+		s.secret(p, n)
+	case kind == "List":
+	default:
+		s.custom(p, n)
+	}
+}
+
+func apiGroup(apiVersion string) string {
+	group, _, ok := strings.Cut(apiVersion, "/")
+	if !ok {
+		return ""
+	}
+	return group
+}
+
+func objectName(kind string, meta *yaml.Node) string {
+	name := text(meta, "name")
+	if name == "" {
+		name = text(meta, "generateName")
+	}
+	if ns := text(meta, "namespace"); ns != "" {
+		name = ns + "/" + name
+	}
+	if name == "" {
+		return kind
+	}
+	return kind + "/" + name
+}
+
+// installHook reports whether one of a hook's events happens at helm install.
+func installHook(events string) bool {
+	for e := range strings.SplitSeq(events, ",") {
+		switch strings.TrimSpace(e) {
+		case "pre-install", "post-install", "crd-install":
+			return true
+		}
+	}
+	return false
+}
+
+// definition notes the API versions that a CRD brings. Its schema holds
+// descriptions and examples, no images.
+func (s *scanner) definition(n *yaml.Node) {
+	group, kind := text(n, "spec", "group"), text(n, "spec", "names", "kind")
+	add := func(version string) {
+		if group != "" && version != "" {
+			s.apis[group+"/"+version] = true
+			s.apis[group+"/"+version+"/"+kind] = true
+		}
+	}
+	add(text(n, "spec", "version"))
+	for _, v := range items(get(n, "spec", "versions")) {
+		if text(v, "served") != "false" {
+			add(text(v, "name"))
+		}
+	}
+}
+
+// podSpecPath returns where an object of a built-in kind has its pod spec, nil
+// for every other kind.
+func podSpecPath(p place) []string {
+	switch p.group {
+	case "", "apps", "batch", "extensions":
+	default:
+		return nil
+	}
+	switch p.kind {
+	case "Pod":
+		return []string{"spec"}
+	case "PodTemplate":
+		return []string{"template", "spec"}
+	case "ReplicationController", "ReplicaSet", "Deployment", "StatefulSet", "DaemonSet", "Job":
+		return []string{"spec", "template", "spec"}
+	case "CronJob", "ScheduledJob":
+		return []string{"spec", "jobTemplate", "spec", "template", "spec"}
+	}
+	return nil
+}
+
+func (s *scanner) workload(p place, n *yaml.Node) {
+	path := podSpecPath(p)
+	if spec := get(n, path...); spec != nil {
+		s.podSpec(p, spec, strings.Join(path, "."), Certain)
+	}
+	s.podAnnotations(p, get(n, append(path[:len(path)-1:len(path)-1], "metadata", "annotations")...), strings.Join(path[:len(path)-1], "."))
+}

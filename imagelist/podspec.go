@@ -1,0 +1,91 @@
+package imagelist
+
+import (
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/clusterimage/sealer/registry/ref"
+)
+
+// containerLists are the fields of a pod spec that hold containers.
+var containerLists = [...]string{"initContainers", "containers", "ephemeralContainers"}
+
+// podSpec takes the images of a pod spec, and what its containers name.
+func (s *scanner) podSpec(p place, spec *yaml.Node, path string, c Confidence) {
+	for _, list := range containerLists {
+		for i, ct := range items(get(spec, list)) {
+			s.container(p, ct, atIndex(atKey(path, list), i), c)
+		}
+	}
+	for i, v := range items(get(spec, "volumes")) {
+		if r := get(v, "image", "reference"); isScalar(r) {
+			s.podImage(p, r, atIndex(atKey(path, "volumes"), i)+".image.reference", "image-volume", c)
+		}
+	}
+}
+
+func (s *scanner) container(p place, ct *yaml.Node, path string, c Confidence) {
+	if im := get(ct, "image"); isScalar(im) {
+		s.podImage(p, im, path+".image", "pod-spec", c)
+	}
+	if !p.podSpecsOnly {
+		s.environment(p, ct, path)
+		s.arguments(p, ct, path)
+	}
+}
+
+// podImage takes the image of a container. In a pod spec of a built-in kind a
+// text that is no reference is a fault: the kubelet would refuse it too.
+func (s *scanner) podImage(p place, n *yaml.Node, path, rule string, c Confidence) {
+	written := strings.TrimSpace(n.Value)
+	if written == "" {
+		return
+	}
+	if written == "auto" {
+		// Istio: the injector replaces it by the proxy's image.
+		s.gap(p, n.Line, path, written, "filled in by the sidecar injector")
+		return
+	}
+	r, err := ref.Parse(written)
+	switch {
+	case err == nil:
+		s.found(p, n.Line, path, written, rule, c, r)
+	case isPlaceholder(written):
+		s.gap(p, n.Line, path, written, "a placeholder, to be replaced before the manifest is used")
+	case c == Certain && p.limit == "":
+		f := p.finding(n.Line, path, written, rule, c)
+		s.fault(fault{file: f.File, line: max(f.Line, f.Rendered), text: written, err: fmt.Errorf("%s in %s: %w", path, p.object, why(err))})
+	default:
+		s.reject(p, n.Line, path, written, rule, why(err).Error())
+	}
+}
+
+// podSpecsIn looks for pod specs anywhere below n: any map with a list of
+// containers.
+func (s *scanner) podSpecsIn(p place, n *yaml.Node, path string) {
+	if isPodSpec(n) {
+		s.podSpec(p, n, path, High)
+		return
+	}
+	for _, e := range entries(n) {
+		s.podSpecsIn(p, e.value, atKey(path, e.key))
+	}
+	for i, it := range items(n) {
+		s.podSpecsIn(p, it, atIndex(path, i))
+	}
+}
+
+// isPodSpec reports whether a map is shaped like a pod spec: a list of
+// containers of which one names an image.
+func isPodSpec(n *yaml.Node) bool {
+	for _, list := range containerLists {
+		for _, ct := range items(get(n, list)) {
+			if isScalar(get(ct, "image")) {
+				return true
+			}
+		}
+	}
+	return false
+}

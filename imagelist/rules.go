@@ -1,0 +1,165 @@
+package imagelist
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/clusterimage/sealer/registry/ref"
+)
+
+// RulesFile is the name of the rules in a build context.
+const RulesFile = ".sealerimages"
+
+// userRules are what the user decides over the heuristics: the lines of
+// .sealerimages and the ignore lists.
+//
+//	include REFERENCE[=SOURCE]        an image that no file names
+//	ignore PATTERN [in FILE-PATTERN]  not an image, or not wanted; * matches anything
+//	field KIND[.GROUP] PATH           a field that holds an image: spec.workers[].runtime
+type userRules struct {
+	ignores []ignoreRule
+	fields  []fieldRule
+}
+
+type ignoreRule struct {
+	pattern string // as written
+	exact   ref.Reference
+	in      string // a pattern for the file, "" for all
+	from    string // where the rule stands
+}
+
+// A fieldRule names a place in objects of a kind that holds an image.
+type fieldRule struct {
+	kind, group string // group "" for any
+	path        []string
+	confidence  Confidence
+}
+
+const rulesHelp = `want "include REFERENCE", "ignore PATTERN [in FILE]" or "field KIND[.GROUP] PATH"`
+
+func (s *scanner) parseRules(data []byte) (u userRules) {
+	s.listLines(List{RulesFile, data}, func(line int, text string) {
+		if err := s.parseRule(&u, line, strings.Fields(text)); err != nil {
+			s.fault(fault{file: RulesFile, line: line, text: text, err: err, hard: true})
+		}
+	})
+	return u
+}
+
+func (s *scanner) parseRule(u *userRules, line int, words []string) error {
+	switch {
+	case words[0] == "include" && len(words) == 2:
+		f, err := listed(words[1])
+		if err != nil {
+			return err
+		}
+		f.File, f.Line, f.Object, f.Rule = RulesFile, line, RulesFile, "include"
+		s.addListed(f)
+	case words[0] == "ignore" && (len(words) == 2 || len(words) == 4 && words[2] == "in"):
+		ig, err := newIgnore(words[1], fmt.Sprintf("%s:%d", RulesFile, line))
+		if err != nil {
+			return err
+		}
+		if len(words) == 4 {
+			ig.in = words[3]
+		}
+		u.ignores = append(u.ignores, ig)
+	case words[0] == "field" && len(words) == 3:
+		kind, group, _ := strings.Cut(words[1], ".")
+		p := strings.Split(strings.ReplaceAll(words[2], "[]", ".[]"), ".")
+		for _, k := range p {
+			if k == "" {
+				return errors.New("an empty step in the path")
+			}
+		}
+		u.fields = append(u.fields, fieldRule{kind, group, p, Certain})
+	default:
+		return errors.New(rulesHelp)
+	}
+	return nil
+}
+
+func newIgnore(pattern, from string) (ignoreRule, error) {
+	ig := ignoreRule{pattern: pattern, from: from}
+	if strings.Contains(pattern, "*") {
+		return ig, nil
+	}
+	r, err := ref.Parse(pattern)
+	if err != nil {
+		return ig, why(err)
+	}
+	ig.exact = r
+	return ig, nil
+}
+
+func (s *scanner) ignoredList(l List) {
+	s.listLines(l, func(line int, text string) {
+		ig, err := newIgnore(text, fmt.Sprintf("%s:%d", l.Name, line))
+		if err != nil {
+			s.fault(fault{file: l.Name, line: line, text: text, err: err, hard: true})
+			return
+		}
+		s.rules.ignores = append(s.rules.ignores, ig)
+	})
+}
+
+// matches reports whether the rule takes f out. A pattern never takes out
+// what a list names explicitly; a full reference does.
+func (ig ignoreRule) matches(f Finding) bool {
+	if ig.in != "" && !glob(ig.in, f.File) && !glob(ig.in, path.Base(f.File)) {
+		return false
+	}
+	if ig.exact != (ref.Reference{}) {
+		return ig.exact == f.Reference
+	}
+	if f.Rule == "image-list" || f.Rule == "include" {
+		return false
+	}
+	return glob(ig.pattern, f.Reference.String()) || glob(ig.pattern, f.Reference.Familiar()) || glob(ig.pattern, f.Written)
+}
+
+// applyRules moves what the user ignores to the rejected findings.
+func (s *scanner) applyRules() {
+	kept := s.res.Found[:0]
+	for _, f := range s.res.Found {
+		if ig := s.ignoredBy(f); ig != nil {
+			f.Reason = "ignored by " + ig.from
+			s.res.Rejected = append(s.res.Rejected, f)
+			continue
+		}
+		kept = append(kept, f)
+	}
+	s.res.Found = kept
+}
+
+func (s *scanner) ignoredBy(f Finding) *ignoreRule {
+	for i := range s.rules.ignores {
+		if s.rules.ignores[i].matches(f) {
+			return &s.rules.ignores[i]
+		}
+	}
+	return nil
+}
+
+// glob reports whether s matches pattern, in which * stands for any text,
+// slashes too. Its cost is bounded by len(pattern)*len(s).
+func glob(pattern, s string) bool {
+	parts := strings.Split(pattern, "*")
+	if len(parts) == 1 {
+		return pattern == s
+	}
+	if !strings.HasPrefix(s, parts[0]) {
+		return false
+	}
+	s = s[len(parts[0]):]
+	for _, p := range parts[1 : len(parts)-1] {
+		i := strings.Index(s, p)
+		if i < 0 {
+			return false
+		}
+		s = s[i+len(p):]
+	}
+	return strings.HasSuffix(s, parts[len(parts)-1])
+}

@@ -1,0 +1,386 @@
+package imagelist
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// DefaultKubeVersion is the Kubernetes version that charts are rendered for
+// when nothing else says one.
+const DefaultKubeVersion = "v1.33.1"
+
+// DefaultPrivateRegistry is where a cluster pulls from when nothing else is
+// said.
+const DefaultPrivateRegistry = "sea.hub:5000"
+
+// The values of Options.Mode.
+const (
+	ModeAuto   = "auto"   // lists, charts, manifests, and Kubernetes objects in any other file
+	ModeSealer = "sealer" // lists, charts and manifests in their directories
+	ModeOff    = "off"    // only the lists that Options names
+)
+
+// A List is a file that the user names: an image list, an ignore list.
+type List struct {
+	Name    string // as the user knows it; errors begin with it
+	Content []byte
+}
+
+// Options say what Scan reads and how. The zero value reads a rootfs the way a
+// build does.
+type Options struct {
+	// KubeVersion is the cluster's version; "" means DefaultKubeVersion.
+	KubeVersion string
+	// KubeRange is a semver range (KUBEVERSION in a Kubefile) that the version
+	// must lie in; where KubeVersion is outside, one inside is taken.
+	KubeRange string
+	// APIVersions are API groups and kinds that the cluster has beside the
+	// built-in ones, as "group/version" or "group/version/Kind". The CRDs that
+	// the scan finds are added.
+	APIVersions []string
+	// Values are overlays for charts: chart name to the content of a values
+	// file. They come after those that lie beside the chart.
+	Values map[string][]byte
+	// Set are "NAME.key=value" settings in Helm's --set syntax, NAME being the
+	// chart's name.
+	Set []string
+	// Lists are image lists, AuthLists are image lists with authentication,
+	// Ignored are lists of references that are left out.
+	Lists, AuthLists, Ignored []List
+	// Rules is the content of .sealerimages, nil for none.
+	Rules []byte
+	// Mode is ModeAuto ("" too), ModeSealer or ModeOff.
+	Mode string
+	// PrivateRegistry is host[:port]; "" means DefaultPrivateRegistry.
+	PrivateRegistry string
+	// Lenient makes warnings of the errors that come from charts and
+	// manifests. Errors in lists and rules stay errors.
+	Lenient bool
+	// ChartProbe renders charts again with the switches on that are off by
+	// default; what appears then is optional.
+	ChartProbe bool
+	// Logger gets what is done, file by file, at debug level; nil discards.
+	Logger *slog.Logger
+}
+
+// Scan finds the images that the files of fsys, the rootfs that was added,
+// make a cluster pull.
+//
+// The error joins one error for each fault, each of the form
+// `file:line: "text": why`, sorted by file. The result holds what was found
+// elsewhere also when there is an error; it is nil only when ctx is done.
+// Scan is safe for concurrent use when fsys is.
+func Scan(ctx context.Context, fsys fs.FS, o Options) (*Result, error) {
+	s := &scanner{ctx: ctx, fsys: fsys, o: o, log: o.Logger, res: &Result{}, apis: map[string]bool{}}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	s.o.KubeVersion = cmp.Or(o.KubeVersion, DefaultKubeVersion)
+	s.o.PrivateRegistry = cmp.Or(o.PrivateRegistry, DefaultPrivateRegistry)
+	s.res.private = s.o.PrivateRegistry
+	s.rules = s.parseRules(o.Rules)
+	s.readLists()
+	if o.Mode != ModeOff {
+		if err := s.readFiles(); err != nil {
+			return nil, err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.applyRules()
+	s.res.sort()
+	return s.res, s.err()
+}
+
+// A scanner is one run of Scan.
+type scanner struct {
+	ctx    context.Context
+	fsys   fs.FS
+	o      Options
+	log    *slog.Logger
+	res    *Result
+	rules  userRules
+	apis   map[string]bool // what the CRDs found bring
+	faults []fault
+}
+
+// A fault is one error of the input.
+type fault struct {
+	file string
+	line int
+	text string
+	err  error
+	hard bool // not turned into a warning by Lenient
+}
+
+func (f fault) Error() string {
+	at := f.file
+	if f.line > 0 {
+		at = fmt.Sprintf("%s:%d", at, f.line)
+	}
+	if f.text == "" {
+		return fmt.Sprintf("%s: %v", at, f.err)
+	}
+	return fmt.Sprintf("%s: %q: %v", at, shorten(f.text), f.err)
+}
+
+func (f fault) Unwrap() error { return f.err }
+
+func (s *scanner) fault(f fault) {
+	if !f.hard && s.o.Lenient {
+		s.res.Warnings = append(s.res.Warnings, f.Error())
+		return
+	}
+	s.faults = append(s.faults, f)
+}
+
+func (s *scanner) warn(format string, args ...any) {
+	s.res.Warnings = append(s.res.Warnings, fmt.Sprintf(format, args...))
+}
+
+func (s *scanner) err() error {
+	slices.SortStableFunc(s.faults, func(a, b fault) int {
+		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line))
+	})
+	errs := make([]error, 0, len(s.faults))
+	for i, f := range s.faults {
+		if i > 0 && f.Error() == s.faults[i-1].Error() {
+			continue
+		}
+		errs = append(errs, f)
+	}
+	return errors.Join(errs...)
+}
+
+// area says how much is read from a file, by where it lies.
+type area int
+
+const (
+	other     area = iota // pod specs of Kubernetes objects
+	charts                // charts, and pod specs of objects beside them
+	manifests             // all rules
+)
+
+func areaOf(name string) area {
+	switch {
+	case strings.HasPrefix(name, "manifests/"), strings.HasPrefix(name, "application/apps/"):
+		return manifests
+	case strings.HasPrefix(name, "charts/"):
+		return charts
+	}
+	return other
+}
+
+// readFiles walks the rootfs once and reads it in a fixed order: lists and
+// manifests first, since their CRDs are API versions that charts may ask for,
+// then charts.
+func (s *scanner) readFiles() error {
+	var files, chartPaths []string
+	err := fs.WalkDir(s.fsys, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+		if err := s.ctx.Err(); err != nil {
+			return err
+		}
+		outside := areaOf(name+"/") == other
+		switch {
+		case d.IsDir() && s.o.Mode == ModeSealer && outside && name != "." && name != "application":
+			return fs.SkipDir
+		case d.IsDir() && s.isChart(name):
+			chartPaths = append(chartPaths, name)
+			return fs.SkipDir
+		case d.IsDir() && isRegistryTree(name):
+			return fs.SkipDir
+		case !d.Type().IsRegular():
+		case isArchive(name) && !outside:
+			chartPaths = append(chartPaths, name)
+		case s.o.Mode != ModeSealer || !outside:
+			files = append(files, name)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, name := range files {
+		if err := s.ctx.Err(); err != nil {
+			return err
+		}
+		s.readFile(name)
+	}
+	return s.readCharts(chartPaths)
+}
+
+// isRegistryTree reports whether a directory holds mirrored blobs, which are
+// no manifests.
+func isRegistryTree(name string) bool {
+	return name == "registry" || strings.HasSuffix(name, "docker/registry/v2")
+}
+
+func (s *scanner) isChart(dir string) bool {
+	info, err := fs.Stat(s.fsys, path.Join(dir, "Chart.yaml"))
+	return err == nil && info.Mode().IsRegular()
+}
+
+func isArchive(name string) bool {
+	return strings.HasSuffix(name, ".tgz") || strings.HasSuffix(name, ".tar.gz")
+}
+
+func isImageList(name string) bool {
+	ok, _ := path.Match("application/apps/*/imageList", name)
+	return ok || name == "manifests/imageList"
+}
+
+const authListName = "imageListWithAuth.yaml"
+
+// readFile reads one file that is neither a chart nor an archive.
+func (s *scanner) readFile(name string) {
+	switch {
+	case isImageList(name):
+		if data, ok := s.read(name, maxFile); ok {
+			s.imageList(List{name, data})
+		}
+	case name == authListName:
+		if data, ok := s.read(name, maxFile); ok {
+			s.authList(List{name, data})
+		}
+	case path.Base(name) == authListName:
+	case areaOf(name) == manifests && isManifest(name):
+		if data, ok := s.read(name, maxFile); ok {
+			s.manifest(name, data)
+		}
+	default:
+		s.otherFile(name)
+	}
+}
+
+func isManifest(name string) bool {
+	switch path.Ext(name) {
+	case ".yaml", ".yml", ".json", ".tmpl":
+		return true
+	}
+	return false
+}
+
+// read returns a file's content, at most limit bytes; a larger file is a
+// fault.
+func (s *scanner) read(name string, limit int64) ([]byte, bool) {
+	data, err := readLimited(s.fsys, name, limit)
+	if err != nil {
+		s.fault(fault{file: name, err: err})
+		return nil, false
+	}
+	s.res.Files++
+	s.log.Debug("read", "file", name, "bytes", len(data))
+	return data, true
+}
+
+func readLimited(fsys fs.FS, name string, limit int64) (data []byte, err error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > limit {
+		return nil, fmt.Errorf("%d bytes, at most %d are read", info.Size(), limit)
+	}
+	data, err = io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("more than the %d bytes that are read", limit)
+	}
+	return data, err
+}
+
+var imageField = regexp.MustCompile(`(?m)^[ \t-]*["']?image["']?[ \t]*:`)
+
+// manifest reads a file of manifests/ or application/apps/.
+func (s *scanner) manifest(name string, data []byte) {
+	if path.Ext(name) == ".tmpl" {
+		data = blankActions(data)
+	}
+	docs, faults := documents(data)
+	if len(faults) > 0 && path.Ext(name) != ".tmpl" && strings.Contains(string(data), "{{") {
+		docs, faults = documents(blankActions(data))
+	}
+	for _, f := range faults {
+		s.fault(fault{file: name, line: f.line, text: f.text, err: f.err})
+	}
+	before := len(s.res.Found) + len(s.res.Rejected) + len(s.res.Unresolved) + len(s.faults)
+	for _, d := range docs {
+		s.document(place{file: name, base: d.line}, d)
+	}
+	s.commentedDefaults(name, data)
+	if before == len(s.res.Found)+len(s.res.Rejected)+len(s.res.Unresolved)+len(s.faults) && imageField.Match(data) && !onlyCRDs(docs) {
+		s.warn("%s: has image: fields, but no image was found in it", name)
+	}
+}
+
+// onlyCRDs reports whether all documents are definitions, whose image: keys
+// are schema.
+func onlyCRDs(docs []document) bool {
+	for _, d := range docs {
+		if text(d.node, "kind") != "CustomResourceDefinition" {
+			return false
+		}
+	}
+	return true
+}
+
+// otherFile looks for Kubernetes objects in a file outside the directories
+// that are made for them; whatever else it holds is no fault.
+func (s *scanner) otherFile(name string) {
+	info, err := fs.Stat(s.fsys, name)
+	if err != nil || info.Size() > maxOther || info.Size() == 0 {
+		return
+	}
+	if !hasObject(s.fsys, name) {
+		return
+	}
+	data, err := readLimited(s.fsys, name, maxOther)
+	if err != nil {
+		return
+	}
+	s.res.Files++
+	if strings.Contains(string(data), "{{") {
+		data = blankActions(data)
+	}
+	docs, _ := documents(data)
+	for _, d := range docs {
+		if text(d.node, "apiVersion") != "" && text(d.node, "kind") != "" {
+			s.document(place{file: name, base: d.line, podSpecsOnly: true, limit: High}, d)
+		}
+	}
+}
+
+// hasObject reads a file in pieces and reports whether it is text that names
+// an apiVersion and a kind, so that a rootfs full of binaries costs little.
+func hasObject(fsys fs.FS, name string) bool {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var head [4096]byte
+	n, err := io.ReadFull(f, head[:])
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) || slices.Contains(head[:n], 0) {
+		return false
+	}
+	rest, err := io.ReadAll(io.LimitReader(f, maxOther))
+	all := string(head[:n]) + string(rest)
+	return err == nil && strings.Contains(all, "apiVersion") && strings.Contains(all, "kind")
+}
