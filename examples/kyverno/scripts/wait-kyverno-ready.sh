@@ -1,69 +1,82 @@
 #!/bin/sh
-# Waits until the redirect works: the policy reports ready, and the API server
-# rewrites the image of a pod that is only tried (a server-side dry run), three
-# times in a row. Exit code 0 then; 1 with a diagnosis when the time is over;
-# 2 without kubectl.
+# Waits until the redirect works: the policy is ready, and the API server
+# rewrites the image of a pod that it is only asked to try (a server-side dry
+# run), three times in a row. Written by sealer; edit it as you like.
 #
-# Variables: WAIT_TIMEOUT (seconds), PROBE_NAMESPACE, PROBE_IMAGE and
-# PROBE_WANT (an image and what it must become).
+# Exit code 0 when it works, 1 with a diagnosis when the time is over, 2 when
+# there is no kubectl. WAIT_TIMEOUT and WAIT_INTERVAL are in seconds; PROBE_IMAGE,
+# PROBE_WANT and PROBE_NAMESPACE choose the pod that is tried and what its image
+# must become.
 set -u
 
 policy=redirect-registry
 resource=clusterpolicies.kyverno.io
 timeout=${WAIT_TIMEOUT:-300}
-namespace=${PROBE_NAMESPACE:-default}
 image=${PROBE_IMAGE:-probe.invalid/redirect/probe:1}
 want=${PROBE_WANT:-sea.hub:5000/redirect/probe:1}
+namespace=${PROBE_NAMESPACE:-default}
 
-command -v kubectl >/dev/null || { echo "wait-kyverno-ready: kubectl is not installed" >&2; exit 2; }
+say() { echo "wait-kyverno-ready: $*"; }
+
+command -v kubectl >/dev/null || {
+	say "kubectl is not installed" >&2
+	exit 2
+}
 errors=$(mktemp) || exit 1
 trap 'rm -f "$errors"' EXIT
 trap 'exit 130' INT TERM
 
-# ready prints yes once the policy says so, in the form of its version: up to
-# Kyverno 1.12 .status.ready, from 1.7 on the Ready condition. Only the named
-# policy is asked: of a list, both no policy and two policies would mislead.
-ready() {
+# is_ready asks for the one policy by its name: of a list, both no policy and
+# two policies would mislead.
+is_ready() {
+	# Up to Kyverno 1.12 there is .status.ready, from 1.7 on the Ready condition.
 	state=$(kubectl get "$resource" "$policy" --request-timeout=10s \
-		-o 'jsonpath={.status.ready}/{.status.conditions[?(@.type=="Ready")].status}' 2>"$errors") || state=
+		-o 'jsonpath={.status.ready}/{.status.conditions[?(@.type=="Ready")].status}' 2>"$errors") || return 1
 	case $state in
-	true/* | */True) echo yes ;;
-	*) echo no ;;
+	true/* | */True) return 0 ;;
 	esac
+	return 1
 }
 
-# probe prints the image that a pod would get. Warnings go to stderr, which is
-# kept apart for the diagnosis.
+# probe prints the image that a new pod would get. Warnings of the API server
+# go to stderr, which is kept apart for the diagnosis.
 probe() {
 	kubectl run redirect-probe --namespace="$namespace" --image="$image" --restart=Never \
 		--dry-run=server --request-timeout=15s -o 'jsonpath={.spec.containers[0].image}' 2>"$errors"
 }
 
 deadline=$(($(date +%s) + timeout))
-hits=0 got='' is_ready=no
+hits=0
+got=
+ready=no
 while [ "$(date +%s)" -lt "$deadline" ]; do
-	is_ready=$(ready)
-	if [ "$is_ready" = yes ]; then
+	if is_ready; then
+		ready=yes
 		got=$(probe) || got=
 		if [ "$got" = "$want" ]; then hits=$((hits + 1)); else hits=0; fi
 		if [ "$hits" -ge 3 ]; then
-			echo "wait-kyverno-ready: $policy works: $image becomes $got"
+			say "$policy works: $image becomes $got"
 			exit 0
 		fi
 	else
+		ready=no
 		hits=0
 	fi
-	sleep 1
+	sleep "${WAIT_INTERVAL:-1}"
 done
 
 {
-	echo "wait-kyverno-ready: $policy does not work after ${timeout}s"
-	if [ "$is_ready" != yes ]; then
-		echo "the policy is not ready: kubectl get $resource $policy -o yaml"
-	elif [ -z "$got" ]; then
-		echo "the API server refused the probe pod: is the webhook reachable? kubectl -n kyverno get pods,endpoints"
+	say "$policy does not work after ${timeout}s"
+	if [ "$ready" = no ]; then
+		echo "The policy is not ready. See: kubectl get $resource $policy -o yaml"
+	elif [ -n "$got" ]; then
+		echo "The pod that was tried got the wrong image: $image became $got, want $want."
+	elif grep -q 'failed calling webhook' "$errors"; then
+		echo "The API server cannot reach a webhook. See: kubectl get pods,endpoints -n kyverno"
+	elif grep -q 'denied the request' "$errors"; then
+		echo "A policy denied the pod that was tried."
 	else
-		echo "the probe pod was rewritten wrongly: $image became $got, want $want"
+		echo "The API server refused the pod that was tried."
 	fi
 	tail -n 3 "$errors"
 } >&2

@@ -1,0 +1,201 @@
+package kyverno
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/clusterimage/sealer/registry/ref"
+)
+
+// MaxManifest is the size in bytes above which an install manifest is refused;
+// that of Kyverno 1.19 has 6 MB.
+const MaxManifest = 32 << 20
+
+// A Found is an image that an install manifest names.
+type Found struct {
+	Reference ref.Reference
+	Written   string // as it stands in the manifest
+	Line      int    // from 1; where it stands, or where the value begins that holds it
+}
+
+// A Finder finds the images of a manifest. It is how the discovery of package
+// imagelist reaches this package.
+type Finder func(manifest []byte) ([]Found, error)
+
+// Install is an install manifest that pulls from the private registry.
+type Install struct {
+	Manifest []byte          // byte-equal to the original but for the images
+	Images   []ref.Reference // the originals, in the order of the manifest
+}
+
+// rewrite sends the images of manifest to the private registry: Kyverno cannot
+// redirect its own pods. name is for errors. version, where it is set, stands in
+// for the tag latest of Kyverno's own images. known are the originals of images
+// that are in the private registry already.
+func (d Redirect) rewrite(name string, manifest []byte, version string, known []ref.Reference, find Finder) (*Install, error) {
+	if len(manifest) > MaxManifest {
+		return nil, fmt.Errorf("install manifest %s: %d bytes, more than the %d of any Kyverno", name, len(manifest), MaxManifest)
+	}
+	if err := checkObjects(manifest); err != nil {
+		return nil, fmt.Errorf("install manifest %s: %w", name, err)
+	}
+	found, err := find(manifest)
+	if err != nil {
+		return nil, fmt.Errorf("install manifest %s: %w", name, err)
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("install manifest %s: it names no image", name)
+	}
+	isKyverno := func(f Found) bool { return path.Base(f.Reference.Repository) == "kyverno" }
+	if !slices.ContainsFunc(found, isKyverno) {
+		return nil, fmt.Errorf("install manifest %s: it does not install Kyverno: its first image is %s", name, found[0].Reference)
+	}
+	return d.replace(name, manifest, version, known, found)
+}
+
+func (d Redirect) replace(name string, manifest []byte, version string, known []ref.Reference, found []Found) (*Install, error) {
+	var errs []error
+	var edits []edit
+	out := &Install{}
+	starts := lineStarts(manifest)
+	for _, f := range found {
+		original, err := d.original(f.Reference, version, known)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("install manifest %s:%d: %w", name, f.Line, err))
+			continue
+		}
+		if !slices.Contains(out.Images, original) {
+			out.Images = append(out.Images, original)
+		}
+		if f.Reference.Registry == d.Registry {
+			continue
+		}
+		at, ok := locate(manifest, starts, f, edits)
+		if !ok {
+			errs = append(errs, fmt.Errorf("install manifest %s:%d: %q is not written there in one piece; write it out", name, f.Line, f.Written))
+			continue
+		}
+		edits = append(edits, edit{at, len(f.Written), d.rename(original).String()})
+	}
+	images := make([]Image, len(out.Images))
+	for i, r := range out.Images {
+		images[i].Reference = r
+	}
+	d.Images = images
+	if err := errors.Join(append(errs, d.checkCollisions())...); err != nil {
+		return nil, err
+	}
+	out.Manifest = apply(manifest, edits)
+	return out, nil
+}
+
+// original returns the public reference of an image of the manifest.
+func (d Redirect) original(r ref.Reference, version string, known []ref.Reference) (ref.Reference, error) {
+	if r.Registry == d.Registry {
+		for _, k := range known {
+			if d.rename(k) == r {
+				return k, nil
+			}
+		}
+		return r, fmt.Errorf("%s is in the private registry already, and imageList has no image for it: start from the original manifest", r)
+	}
+	host := canonicalHost(r.Registry)
+	if len(d.Prefixes) > 0 && !slices.ContainsFunc(d.Prefixes, func(p Prefix) bool { return p.Registry == host }) {
+		return r, fmt.Errorf("%s: %s has no prefix, the other registries have", r, host)
+	}
+	if version != "" && r.Digest == "" && r.Tag == ref.DefaultTag && strings.HasPrefix(r.Repository, "kyverno/") {
+		r.Tag = version
+	}
+	return r, nil
+}
+
+// checkObjects accepts a YAML stream of Kubernetes objects.
+func checkObjects(manifest []byte) error {
+	line, objects := 1, 0
+	for _, doc := range separator.Split(string(manifest), -1) {
+		var object struct {
+			APIVersion string `yaml:"apiVersion"`
+			Kind       string
+		}
+		var n yaml.Node
+		if err := yaml.Unmarshal([]byte(doc), &n); err != nil {
+			return fmt.Errorf("the document at line %d is not YAML: %w", line, err)
+		}
+		if n.Kind != 0 {
+			if err := n.Decode(&object); err != nil || object.APIVersion == "" || object.Kind == "" {
+				return fmt.Errorf("the document at line %d is no Kubernetes object", line)
+			}
+			objects++
+		}
+		line += strings.Count(doc, "\n") + 1
+	}
+	if objects == 0 {
+		return errors.New("it is empty")
+	}
+	return nil
+}
+
+// An edit replaces size bytes at a position.
+type edit struct {
+	at, size int
+	text     string
+}
+
+func apply(b []byte, edits []edit) []byte {
+	slices.SortFunc(edits, func(a, b edit) int { return a.at - b.at })
+	var out []byte
+	end := 0
+	for _, e := range edits {
+		out = append(out, b[end:e.at]...)
+		out = append(out, e.text...)
+		end = e.at + e.size
+	}
+	return append(out, b[end:]...)
+}
+
+// lineStarts returns the position of each line's first byte.
+func lineStarts(b []byte) []int {
+	starts := []int{0}
+	for i, c := range b {
+		if c == '\n' {
+			starts = append(starts, i+1)
+		}
+	}
+	return starts
+}
+
+// locate returns the position of f in b: the first at or after its line, and in
+// the same document, that stands alone and is not taken.
+func locate(b []byte, starts []int, f Found, taken []edit) (int, bool) {
+	if f.Line < 1 || f.Line > len(starts) || f.Written == "" {
+		return 0, false
+	}
+	from := starts[f.Line-1]
+	text := string(b[from:])
+	if end := separator.FindStringIndex(text); end != nil {
+		text = text[:end[0]]
+	}
+	for i := 0; ; {
+		next := strings.Index(text[i:], f.Written)
+		if next < 0 {
+			return 0, false
+		}
+		i += next
+		at, end := from+i, i+len(f.Written)
+		alone := (i == 0 || !partOfReference(text[i-1])) && (end == len(text) || !partOfReference(text[end]))
+		if alone && !slices.ContainsFunc(taken, func(e edit) bool { return e.at == at }) {
+			return at, true
+		}
+		i = end
+	}
+}
+
+// partOfReference reports whether c next to a reference makes it another one.
+func partOfReference(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("._-/:@", c) >= 0
+}

@@ -1,0 +1,107 @@
+package kyverno
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strings"
+)
+
+// ErrOccupied is wrapped by Write when the directory holds something else.
+var ErrOccupied = errors.New("directory is not empty")
+
+// A Written is a file that Write was given.
+type Written struct {
+	Path  string
+	State string // "new", "replaced", or "unchanged" where the bytes were there already
+}
+
+// Write puts files into dir, which it makes where it is missing. Files that are
+// there with the same content are left alone, so that a second run changes
+// nothing; anything else in dir is an error that names it and wraps ErrOccupied,
+// before anything is written, unless force is set: then files are replaced, and
+// what is not among them stays.
+func Write(dir string, files []File, force bool) (written []Written, err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("write %s: %w", dir, err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("write %s: %w", dir, err)
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	states, others, err := compare(root, files)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", dir, err)
+	}
+	if len(others) > 0 && !force {
+		return nil, fmt.Errorf("write %s: %w: %s", dir, ErrOccupied, strings.Join(others, ", "))
+	}
+	for i, f := range files {
+		if states[i] != "unchanged" {
+			if err := writeFile(root, f); err != nil {
+				return written, fmt.Errorf("write %s: %w", dir, err)
+			}
+		}
+		written = append(written, Written{f.Path, states[i]})
+	}
+	return written, nil
+}
+
+// compare says of each file what writing it means, and lists what is in root
+// beside them or differs.
+func compare(root *os.Root, files []File) (states, others []string, err error) {
+	states = make([]string, len(files))
+	for i := range states {
+		states[i] = "new"
+	}
+	err = fs.WalkDir(root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		i := slices.IndexFunc(files, func(f File) bool { return f.Path == name })
+		if i < 0 {
+			others = append(others, name)
+			return nil
+		}
+		if states[i] = "replaced"; e.Type().IsRegular() {
+			b, err := root.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			if bytes.Equal(b, files[i].Content) {
+				states[i] = "unchanged"
+			}
+		}
+		if states[i] == "replaced" {
+			others = append(others, name+" (changed)")
+		}
+		return nil
+	})
+	return states, others, err
+}
+
+// writeFile writes under a temporary name, so that a file is whole or as it was.
+func writeFile(root *os.Root, f File) (err error) {
+	if err := root.MkdirAll(path.Dir(f.Path), 0o755); err != nil {
+		return err
+	}
+	mode := fs.FileMode(0o644)
+	if f.Executable {
+		mode = 0o755
+	}
+	temporary := f.Path + ".new"
+	defer func() {
+		if err != nil {
+			_ = root.Remove(temporary) // what is left of it is of no use
+		}
+	}()
+	if err := root.WriteFile(temporary, f.Content, mode); err != nil {
+		return err
+	}
+	return root.Rename(temporary, f.Path)
+}
