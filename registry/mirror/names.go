@@ -1,0 +1,180 @@
+package mirror
+
+import (
+	"fmt"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/clusterimage/sealer/registry/ref"
+	"github.com/clusterimage/sealer/registry/tree"
+)
+
+// name is what a tag is in the private registry.
+type name struct{ repository, tag string }
+
+// target returns where the cluster looks for im.
+func (r *Result) target(im *Image) ref.Reference { return r.naming.Target(r.private, im.Reference) }
+
+// requirements checks the requests for the private registry, which is never
+// fetched from: another image of this run, or a layer below, must have that
+// name.
+func (e *engine) requirements() {
+	below := unite(e.o.Below)
+	tags := map[name]*Image{}
+	revisions := map[string]map[digest.Digest]ocispec.Descriptor{}
+	for i := range e.result.Images {
+		im := &e.result.Images[i]
+		if im.Err != nil || im.source().Registry == e.o.Private {
+			continue
+		}
+		t := e.result.target(im)
+		if t.Tag != "" {
+			tags[name{t.Repository, t.Tag}] = im
+		}
+		if revisions[t.Repository] == nil {
+			revisions[t.Repository] = map[digest.Digest]ocispec.Descriptor{}
+		}
+		for _, d := range im.Manifests {
+			revisions[t.Repository][d.Digest] = d
+		}
+	}
+	for i := range e.result.Images {
+		im := &e.result.Images[i]
+		if im.source().Registry != e.o.Private {
+			continue
+		}
+		r := im.source()
+		if r.Digest == "" {
+			if by := tags[name{r.Repository, r.Tag}]; by != nil {
+				im.Descriptor, im.Manifests, im.Blobs = by.Descriptor, by.Manifests, by.Blobs
+				im.Platforms, im.Size = by.Platforms, by.Size
+				continue
+			}
+			if d := below.tags[name{r.Repository, r.Tag}]; d.digest != "" {
+				im.Descriptor, im.SatisfiedBelow = below.revisions[r.Repository][d.digest].descriptor(), true
+				continue
+			}
+		} else if d, ok := revisions[r.Repository][r.Digest]; ok {
+			im.Descriptor = d
+			continue
+		} else if v, ok := below.revisions[r.Repository][r.Digest]; ok {
+			im.Descriptor, im.SatisfiedBelow = v.descriptor(), true
+			continue
+		}
+		im.Err = ErrNotMirrored
+	}
+}
+
+// collisions finds different images that fall on one name, of this run or of a
+// layer below. A tag of the same reference that has moved since the layer below
+// was made is none: it is what a rebuild is for.
+func (e *engine) collisions() []error {
+	below := unite(e.o.Below)
+	first := map[name]*Image{}
+	var errs []error
+	for i := range e.result.Images {
+		im := &e.result.Images[i]
+		t := e.result.target(im)
+		if im.Err != nil || t.Tag == "" || im.SatisfiedBelow {
+			continue
+		}
+		n := name{t.Repository, t.Tag}
+		advice := "; choose the full naming, or a name for one of them (NAME=SOURCE)"
+		if e.result.naming == tree.NamingFull {
+			advice = "; choose a name for one of them (NAME=SOURCE)"
+		}
+		if other := first[n]; other == nil {
+			first[n] = im
+		} else if other.Descriptor.Digest != im.Descriptor.Digest {
+			errs = append(errs, fmt.Errorf("%w: %s:%s is %s, and %s%s", ErrCollision, n.repository, n.tag, other.Request, im.Request, advice))
+			continue
+		}
+		old := below.tags[n]
+		if old.digest == "" || old.digest == im.Descriptor.Digest || len(old.sources) == 0 || old.sources[im.Reference.String()] {
+			continue
+		}
+		errs = append(errs, fmt.Errorf("%w: %s:%s is %s in a layer below, and %s%s", ErrCollision, n.repository, n.tag, anyOf(old.sources), im.Request, advice))
+	}
+	return errs
+}
+
+// union is what the registry layers below show together.
+type union struct {
+	tags      map[name]tag
+	revisions map[string]map[digest.Digest]revision
+	layers    map[string]map[digest.Digest]bool
+	blobs     map[digest.Digest]bool
+}
+
+type tag struct {
+	digest  digest.Digest
+	sources map[string]bool
+}
+
+type revision struct {
+	tree.Revision
+	sources map[string]bool
+}
+
+func (r revision) descriptor() ocispec.Descriptor {
+	return ocispec.Descriptor{MediaType: r.MediaType, Digest: r.Digest, Size: r.Size}
+}
+
+// unite puts documents over each other, lowest first: the tag of a higher layer
+// hides that of a lower one, all else adds up.
+func unite(docs []*tree.Document) union {
+	u := union{
+		tags: map[name]tag{}, revisions: map[string]map[digest.Digest]revision{},
+		layers: map[string]map[digest.Digest]bool{}, blobs: map[digest.Digest]bool{},
+	}
+	for _, doc := range docs {
+		for _, r := range doc.Repositories {
+			if u.revisions[r.Name] == nil {
+				u.revisions[r.Name] = map[digest.Digest]revision{}
+				u.layers[r.Name] = map[digest.Digest]bool{}
+			}
+			for _, t := range r.Tags {
+				n := name{r.Name, t.Name}
+				old := u.tags[n]
+				if old.digest != t.Digest {
+					old = tag{digest: t.Digest, sources: map[string]bool{}}
+				}
+				addAll(old.sources, t.Sources)
+				u.tags[n] = old
+			}
+			for _, v := range r.Revisions {
+				old := u.revisions[r.Name][v.Digest]
+				if old.sources == nil {
+					old = revision{v, map[string]bool{}}
+				}
+				addAll(old.sources, v.Sources)
+				u.revisions[r.Name][v.Digest] = old
+			}
+			for _, l := range r.Layers {
+				u.layers[r.Name][l] = true
+			}
+		}
+		for _, b := range doc.Blobs {
+			u.blobs[b.Digest] = true
+		}
+	}
+	return u
+}
+
+func addAll(set map[string]bool, items []string) {
+	for _, s := range items {
+		set[s] = true
+	}
+}
+
+// anyOf returns the first of the set in order, so that messages do not vary.
+func anyOf(set map[string]bool) string {
+	best := ""
+	for s := range set {
+		if best == "" || s < best {
+			best = s
+		}
+	}
+	return best
+}

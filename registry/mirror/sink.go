@@ -1,0 +1,156 @@
+package mirror
+
+import (
+	"context"
+	"io"
+	"sync"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/clusterimage/sealer/registry/remote"
+)
+
+// countingSink notes what is written to it.
+type countingSink struct {
+	remote.Sink
+
+	mu    sync.Mutex
+	blobs map[digest.Digest]bool
+	count Count
+}
+
+// PutBlob notes desc once it has been written here; not when it was there, or
+// another build brought it.
+func (s *countingSink) PutBlob(ctx context.Context, desc ocispec.Descriptor, write func(io.Writer) error) error {
+	written := false
+	err := s.Sink.PutBlob(ctx, desc, func(w io.Writer) error {
+		written = true
+		return write(w)
+	})
+	if err == nil && written {
+		s.note(remote.Wanted{Descriptor: desc})
+	}
+	return err
+}
+
+func (s *countingSink) note(d remote.Wanted) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.blobs == nil {
+		s.blobs = map[digest.Digest]bool{}
+	}
+	if !s.blobs[d.Digest] {
+		s.blobs[d.Digest] = true
+		s.count.Blobs++
+		s.count.Bytes += d.Size
+	}
+}
+
+func (s *countingSink) fetched(d digest.Digest) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.blobs[d]
+}
+
+func (s *countingSink) total() Count {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.count
+}
+
+// planSink keeps what is written to it in memory: manifests and configs.
+type planSink struct {
+	remote.Sink
+
+	mu    sync.Mutex
+	blobs map[digest.Digest][]byte
+}
+
+func (s *planSink) get(d digest.Digest) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.blobs[d]
+}
+
+func (s *planSink) HasBlob(ctx context.Context, d digest.Digest) (bool, error) {
+	if s.get(d) != nil {
+		return true, nil
+	}
+	return s.Sink.HasBlob(ctx, d)
+}
+
+func (s *planSink) ReadBlob(ctx context.Context, d digest.Digest, limit int64) ([]byte, error) {
+	if b := s.get(d); b != nil {
+		return b, nil
+	}
+	return s.Sink.ReadBlob(ctx, d, limit)
+}
+
+func (s *planSink) PutBlob(ctx context.Context, desc ocispec.Descriptor, write func(io.Writer) error) error {
+	if has, err := s.HasBlob(ctx, desc.Digest); has || err != nil {
+		return err
+	}
+	var w capped
+	w.limit = desc.Size
+	if err := write(&w); err != nil {
+		return err
+	}
+	if int64(len(w.b)) != desc.Size || digest.FromBytes(w.b) != desc.Digest {
+		return remote.ErrDigest
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.blobs == nil {
+		s.blobs = map[digest.Digest][]byte{}
+	}
+	s.blobs[desc.Digest] = w.b
+	return nil
+}
+
+// capped collects at most limit bytes.
+type capped struct {
+	b     []byte
+	limit int64
+}
+
+func (c *capped) Write(p []byte) (int, error) {
+	if int64(len(c.b)+len(p)) > c.limit {
+		return 0, remote.ErrDigest
+	}
+	c.b = append(c.b, p...)
+	return len(p), nil
+}
+
+// meter adds up the bytes of all transfers for progress.
+type meter struct {
+	report func(remote.Event)
+	total  int64
+
+	mu   sync.Mutex
+	done int64
+}
+
+func newMeter(report func(remote.Event), blobs []remote.Wanted) *meter {
+	m := &meter{report: report}
+	for _, b := range blobs {
+		m.total += b.Size
+	}
+	return m
+}
+
+// of returns the function that counts the bytes of one blob.
+func (m *meter) of(d ocispec.Descriptor) func(int) {
+	if m.report == nil {
+		return nil
+	}
+	var got int64 // a blob has one writer at a time
+	return func(n int) {
+		got += int64(n)
+		m.mu.Lock()
+		m.done += int64(n)
+		done := m.done
+		m.mu.Unlock()
+		m.report(remote.Event{Op: "fetch", Digest: d.Digest, Size: d.Size, Finished: got >= d.Size, Done: done, Total: m.total})
+	}
+}

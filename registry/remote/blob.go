@@ -1,0 +1,136 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/clusterimage/sealer/registry/ref"
+)
+
+// bufferSize is what a blob is copied by. 4 KiB, Go's habit in this place,
+// doubles the CPU of a copy.
+const bufferSize = 128 << 10
+
+// forward is how far an attempt must come for its failure not to count
+// against the number of attempts: a large blob over a bad line may break more
+// often than that.
+const forward = 1 << 20
+
+// Blob writes the blob desc of r's repository to w: exactly desc.Size bytes, or
+// it fails. A transfer that breaks is resumed where it broke. The bytes are not
+// hashed here: w checks them, in the pass that writes them.
+func (c *Client) Blob(ctx context.Context, r ref.Reference, desc ocispec.Descriptor, w io.Writer) error {
+	if err := checkDigest(desc.Digest); err != nil {
+		return err
+	}
+	var done int64
+	err := c.read(ctx, r, func(c *Client, t target) error {
+		return c.retry(ctx, func(int) (bool, error) {
+			before := done
+			err := c.blobOnce(ctx, t, desc, w, &done)
+			return done-before >= forward, err
+		})
+	})
+	var status *statusError
+	if len(desc.URLs) > 0 && errors.As(err, &status) && status.status == http.StatusNotFound {
+		return fmt.Errorf("a foreign layer, which its publisher keeps at %s only: %w", printable(desc.URLs[0], 100), err)
+	}
+	return err
+}
+
+// blobOnce writes to w what follows the first *done bytes, and counts it there.
+func (c *Client) blobOnce(ctx context.Context, t target, desc ocispec.Descriptor, w io.Writer, done *int64) error {
+	if *done == desc.Size && desc.Size > 0 {
+		return nil
+	}
+	q := request{
+		method: http.MethodGet,
+		path:   "/v2/" + t.repository + "/blobs/" + desc.Digest.String(),
+		scope:  pullScope(t.repository),
+		header: http.Header{},
+	}
+	if *done > 0 {
+		q.header.Set("Range", fmt.Sprintf("bytes=%d-", *done))
+		q.ok = []int{http.StatusOK, http.StatusPartialContent}
+	}
+	resp, err := c.once(ctx, t, q)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	what := describe(q.method, resp.Request.URL)
+	skip, err := skipBytes(resp, *done, desc.Size)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	if _, err := io.CopyN(io.Discard, resp.Body, skip); err != nil {
+		return fmt.Errorf("%s: %w", what, truncated(err))
+	}
+	n, err := copyAll(w, resp.Body, desc.Size-*done)
+	*done += n
+	if err != nil {
+		return fmt.Errorf("%s: after %d of %d bytes: %w", what, *done, desc.Size, err)
+	}
+	return nil
+}
+
+// skipBytes returns how many bytes of resp's body come before offset. It
+// refuses an answer whose length cannot be right, before a byte of it is
+// written.
+func skipBytes(resp *http.Response, offset, size int64) (int64, error) {
+	rest, skip := size, offset
+	if resp.StatusCode == http.StatusPartialContent {
+		want := fmt.Sprintf("bytes %d-", offset)
+		if got := resp.Header.Get("Content-Range"); !strings.HasPrefix(got, want) {
+			return 0, permanentError{fmt.Errorf("asked for what follows byte %d, the answer has the range %q", offset, printable(got, 60))}
+		}
+		rest, skip = size-offset, 0
+	}
+	if resp.ContentLength >= 0 && resp.ContentLength != rest {
+		return 0, fmt.Errorf("the registry has %d bytes where the descriptor says %d: %w", resp.ContentLength, rest, ErrDigest)
+	}
+	return skip, nil
+}
+
+var buffers = sync.Pool{New: func() any { b := make([]byte, bufferSize); return &b }}
+
+// copyAll copies exactly n bytes from r to w and sees to it that r ends there.
+// Whole buffers are written: over TLS a read brings 16 KiB at most, and a
+// system call for each is a cost. It returns how many bytes w took.
+func copyAll(w io.Writer, r io.Reader, n int64) (int64, error) {
+	p := buffers.Get().(*[]byte)
+	defer buffers.Put(p)
+	var done int64
+	for done < n {
+		buf := (*p)[:min(int64(len(*p)), n-done)]
+		m, readErr := io.ReadFull(r, buf)
+		if m > 0 {
+			k, err := w.Write(buf[:m])
+			done += int64(k)
+			if err != nil {
+				return done, sinkError{err}
+			}
+		}
+		if readErr != nil {
+			return done, truncated(readErr)
+		}
+	}
+	if m, _ := io.ReadFull(r, (*p)[:1]); m > 0 {
+		return done, fmt.Errorf("the registry sends more than %d bytes: %w", n, ErrDigest)
+	}
+	return done, nil
+}
+
+func truncated(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errTruncated
+	}
+	return err
+}

@@ -1,0 +1,192 @@
+package remote
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// Errors that the methods of Client wrap; test with errors.Is.
+var (
+	ErrNotFound     = errors.New("not found")
+	ErrUnauthorized = errors.New("unauthorized") // no or wrong credentials, or no permission
+	ErrBlocked      = errors.New("blocked by registries.conf")
+	ErrUnsupported  = errors.New("unsupported") // schema 1, nested index, unknown media type
+	ErrDigest       = errors.New("content does not match its descriptor")
+	ErrPlatform     = errors.New("platform not in the image")
+	ErrOffline      = errors.New("not in the store, and offline")
+)
+
+// statusError is an answer that was not what was asked for.
+type statusError struct {
+	what       string // method and URL, without query
+	status     int
+	detail     string // what the registry says about it
+	retryAfter time.Duration
+}
+
+func (e *statusError) Error() string {
+	s := fmt.Sprintf("%s: %d %s", e.what, e.status, http.StatusText(e.status))
+	if e.detail != "" {
+		s += ": " + e.detail
+	}
+	return s
+}
+
+func (e *statusError) Is(target error) bool {
+	switch target {
+	case ErrNotFound:
+		return e.status == http.StatusNotFound
+	case ErrUnauthorized:
+		return e.status == http.StatusUnauthorized || e.status == http.StatusForbidden
+	}
+	return false
+}
+
+// newStatusError reads the errors that resp's body lists, as the distribution
+// specification has them. The text is the registry's: it is shortened, and
+// cleaned of what could disturb a terminal.
+func newStatusError(resp *http.Response) *statusError {
+	e := &statusError{
+		what:       describe(resp.Request.Method, resp.Request.URL),
+		status:     resp.StatusCode,
+		retryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now()),
+	}
+	b, _ := io.ReadAll(io.LimitReader(resp.Body, 8<<10))
+	var body struct {
+		Errors  []struct{ Code, Message string }
+		Details string // what token servers answer
+		Message string
+	}
+	if json.Unmarshal(b, &body) != nil {
+		return e
+	}
+	var parts []string
+	for _, x := range body.Errors {
+		parts = append(parts, strings.Trim(x.Code+": "+x.Message, ": "))
+	}
+	if len(parts) == 0 {
+		parts = append(parts, body.Details+body.Message)
+	}
+	e.detail = printable(strings.Join(parts, "; "), 300)
+	return e
+}
+
+func printable(s string, limit int) string {
+	s = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, s)
+	if len(s) > limit {
+		s = strings.ToValidUTF8(s[:limit], "") + "…"
+	}
+	return strings.TrimSpace(s)
+}
+
+// describe names a request without the query, which may hold a signature or an
+// upload's state.
+func describe(method string, u *url.URL) string {
+	return method + " " + u.Scheme + "://" + u.Host + u.EscapedPath()
+}
+
+// retryAfter reads the Retry-After header: seconds or a date. The wait is
+// bounded, since a registry must not hold a build for hours.
+func retryAfter(h string, now time.Time) time.Duration {
+	const most = 2 * time.Minute
+	var d time.Duration
+	if n, err := strconv.Atoi(strings.TrimSpace(h)); err == nil {
+		d = time.Duration(min(n, int(most/time.Second))) * time.Second
+	} else if t, err := http.ParseTime(h); err == nil {
+		d = t.Sub(now)
+	}
+	return min(max(d, 0), most)
+}
+
+// errStalled ends a transfer that brings nothing any more.
+var errStalled = errors.New("no data for too long")
+
+// errTruncated ends a transfer that stopped before its end.
+var errTruncated = errors.New("the transfer broke off")
+
+// errRefreshed tells that a token had run out during an upload, and that a new
+// one is there for the next attempt.
+var errRefreshed = errors.New("the registry refused an expired token")
+
+// sinkError is a failure of the side that is written to: no reason to ask the
+// registry again.
+type sinkError struct{ error }
+
+func (e sinkError) Unwrap() error { return e.error }
+
+// permanentError is a failure that another attempt would only repeat.
+type permanentError struct{ error }
+
+func (e permanentError) Unwrap() error { return e.error }
+
+// transient reports whether another attempt may succeed.
+func transient(ctx context.Context, err error) bool {
+	if err == nil || ctx.Err() != nil {
+		return false
+	}
+	var status *statusError
+	if errors.As(err, &status) {
+		switch status.status {
+		case http.StatusTooManyRequests, http.StatusRequestTimeout, http.StatusInternalServerError,
+			http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+			return true
+		}
+		return false
+	}
+	var (
+		sink      sinkError
+		permanent permanentError
+		cert      *tls.CertificateVerificationError
+		authority x509.UnknownAuthorityError
+		record    tls.RecordHeaderError
+		alert     tls.AlertError
+	)
+	for _, target := range []any{&sink, &permanent, &cert, &authority, &record, &alert} {
+		if errors.As(err, target) {
+			return false
+		}
+	}
+	for _, target := range []error{ErrUnsupported, ErrDigest, ErrBlocked, ErrUnauthorized} {
+		if errors.Is(err, target) {
+			return false
+		}
+	}
+	return true // connection refused, reset, timed out, cut
+}
+
+// oneLine joins errors so that they print as one line: they are the ways in
+// which one thing failed.
+func oneLine(errs []error) error {
+	if len(errs) == 1 {
+		return errs[0]
+	}
+	return manyErrors(errs)
+}
+
+type manyErrors []error
+
+func (m manyErrors) Unwrap() []error { return m }
+
+func (m manyErrors) Error() string {
+	var parts []string
+	for _, err := range m {
+		parts = append(parts, err.Error())
+	}
+	return strings.Join(parts, "; then ")
+}

@@ -1,0 +1,193 @@
+package remote
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/containers/image/v5/pkg/tlsclientconfig"
+)
+
+// hostKey tells hosts apart: registries.conf may call a registry insecure under
+// one prefix and not under another.
+type hostKey struct {
+	name     string
+	insecure bool
+}
+
+// host is one registry server: how to reach it, and what it asks for.
+type host struct {
+	name     string // as references name it: "docker.io"
+	addr     string // host[:port] to connect to
+	insecure bool   // the user allowed unverified TLS and plain http
+	rt       http.RoundTripper
+
+	mu     sync.Mutex
+	scheme string // "" until an insecure host has been probed
+	auth   authState
+}
+
+// host returns the server for name, with its transport.
+func (s *shared) host(name string, insecure bool) (*host, error) {
+	plain := false
+	for _, h := range s.o.Insecure {
+		bare, isPlain := strings.CutPrefix(h, "http://")
+		if bare == name {
+			insecure, plain = true, plain || isPlain
+		}
+	}
+	key := hostKey{name, insecure}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h := s.hosts[key]; h != nil {
+		return h, nil
+	}
+	h := &host{name: name, addr: name, insecure: insecure, auth: newAuthState()}
+	if name == "docker.io" {
+		h.addr = "registry-1.docker.io"
+	}
+	switch {
+	case plain:
+		h.scheme = "http"
+	case !insecure:
+		h.scheme = "https"
+	}
+	tlsConfig, err := s.tlsConfig(h)
+	if err != nil {
+		return nil, err
+	}
+	h.rt = s.transport(tlsConfig)
+	s.hosts[key] = h
+	return h, nil
+}
+
+// transport speaks HTTP/1.1 only, over as many connections as there are jobs.
+// Go would choose HTTP/2 by itself over TLS, and then carry all blobs of a host
+// in one connection: measured 2.5 times slower on a link whose rate a
+// connection is limited by, with 1.4 times the CPU. Connections are kept:
+// 1.2 times faster at 30 ms.
+func (s *shared) transport(c *tls.Config) *http.Transport {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	return &http.Transport{
+		Proxy:                 s.proxyFor,
+		DialContext:           (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		TLSClientConfig:       c,
+		TLSHandshakeTimeout:   20 * time.Second,
+		Protocols:             protocols,
+		MaxConnsPerHost:       s.o.Jobs,
+		MaxIdleConnsPerHost:   s.o.Jobs,
+		IdleConnTimeout:       90 * time.Second,
+		DisableCompression:    true, // bytes as they are; layers are compressed already
+		ReadBufferSize:        64 << 10,
+		ExpectContinueTimeout: time.Second,
+	}
+}
+
+// tlsConfig builds h's TLS settings from certs.d. A file there that cannot be
+// used is an error: going on with other settings than the user asked for is
+// not an option.
+func (s *shared) tlsConfig(h *host) (*tls.Config, error) {
+	c := &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		InsecureSkipVerify: h.insecure,
+		ClientSessionCache: tls.NewLRUClientSessionCache(s.o.Jobs),
+	}
+	for _, dir := range s.certDirs(h) {
+		if err := checkAuthorities(dir); err != nil {
+			return nil, err
+		}
+		if err := tlsclientconfig.SetupCertificates(dir, c); err != nil {
+			return nil, fmt.Errorf("read certificates of %s: %w", h.name, err)
+		}
+		if len(c.Certificates) > 0 || c.RootCAs != nil {
+			break
+		}
+	}
+	return c, nil
+}
+
+// certDirs lists where certificates for h are looked for, first wins: as
+// podman does, see containers-certs.d(5).
+func (s *shared) certDirs(h *host) []string {
+	parents := []string{s.o.CertsDir}
+	if s.o.CertsDir == "" {
+		parents = []string{"/etc/containers/certs.d", "/etc/docker/certs.d"}
+		if home, err := os.UserHomeDir(); err == nil {
+			parents = append([]string{filepath.Join(home, ".config/containers/certs.d")}, parents...)
+		}
+	}
+	var dirs []string
+	for _, p := range parents {
+		dirs = append(dirs, filepath.Join(p, h.name))
+		if h.addr != h.name {
+			dirs = append(dirs, filepath.Join(p, h.addr))
+		}
+	}
+	return dirs
+}
+
+// checkAuthorities refuses a *.crt without a certificate, which the standard
+// library would pass over.
+func checkAuthorities(dir string) error {
+	files, err := filepath.Glob(filepath.Join(dir, "*.crt"))
+	if err != nil {
+		return fmt.Errorf("read certificates: %w", err)
+	}
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return fmt.Errorf("read certificates: %w", err)
+		}
+		block, _ := pem.Decode(b)
+		if block == nil {
+			return fmt.Errorf("read certificates: %s: no PEM block in it", name)
+		}
+		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+			return fmt.Errorf("read certificates: %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// base returns h's scheme and address. An insecure host is asked once which
+// scheme it speaks: https first, so that what can be encrypted is. A host that
+// the user did not call insecure is only ever asked over verified https.
+func (c *Client) base(ctx context.Context, h *host) (string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.scheme != "" {
+		return h.scheme + "://" + h.addr, nil
+	}
+	var errs []error
+	for _, scheme := range []string{"https", "http"} {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+h.addr+"/v2/", nil)
+		if err != nil {
+			return "", fmt.Errorf("registry %s: %w", h.name, err)
+		}
+		req.Header.Set("User-Agent", c.o.UserAgent)
+		resp, err := h.rt.RoundTrip(req)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", scheme, err))
+			continue
+		}
+		resp.Body.Close()
+		h.auth.learn(resp)
+		h.scheme = scheme
+		return h.scheme + "://" + h.addr, nil
+	}
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	return "", fmt.Errorf("registry %s speaks neither https nor http: %w", h.name, errors.Join(errs...))
+}

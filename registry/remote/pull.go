@@ -1,0 +1,92 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/clusterimage/sealer/registry/ref"
+)
+
+// PullOptions steers Pull. The zero value pulls every platform.
+type PullOptions struct {
+	Platforms []ocispec.Platform // of an index, fetch these only; empty means all
+	Progress  func(Event)        // called concurrently; nil for none
+}
+
+// Pull brings the image from into sink: manifests first, then the blobs that
+// sink lacks, largest first. It returns the descriptor of the manifest or index
+// that from names. An index is kept whole, also where only some platforms are
+// fetched.
+func (c *Client) Pull(ctx context.Context, sink Sink, from ref.Reference, o PullOptions) (ocispec.Descriptor, error) {
+	fail := func(err error) (ocispec.Descriptor, error) {
+		return ocispec.Descriptor{}, fmt.Errorf("pull %s: %w", from, err)
+	}
+	content, err := c.Walk(ctx, sink, from, WalkOptions{Platforms: o.Platforms})
+	if err != nil {
+		return fail(err)
+	}
+	meter := meter{report: o.Progress, reference: from.String()}
+	var missing []Wanted
+	for _, d := range content.Blobs {
+		has, err := sink.HasBlob(ctx, d.Digest)
+		if err != nil {
+			return fail(err)
+		}
+		if has {
+			continue
+		}
+		meter.total += d.Size
+		missing = append(missing, Wanted{
+			Descriptor: d,
+			From:       []Origin{{c, from}},
+			Progress:   func(n int) { meter.add(Event{Op: "fetch", Digest: d.Digest, Size: d.Size}, int64(n)) },
+		})
+	}
+	failed := Fetch(ctx, sink, missing, c.o.Jobs)
+	if err := ctx.Err(); err != nil {
+		return fail(err)
+	}
+	var errs []error
+	for _, b := range missing {
+		if err := failed[b.Digest]; err != nil {
+			errs = append(errs, fmt.Errorf("pull %s: %w", from, err))
+		}
+	}
+	if len(errs) > 0 {
+		return ocispec.Descriptor{}, errors.Join(errs...)
+	}
+	return content.Descriptor, nil
+}
+
+// meter adds up the bytes of concurrent transfers and reports them.
+type meter struct {
+	report    func(Event)
+	reference string
+	total     int64 // set before the transfers begin
+
+	mu   sync.Mutex
+	done int64
+	blob map[digest.Digest]int64
+}
+
+func (m *meter) add(e Event, n int64) {
+	if m.report == nil {
+		return
+	}
+	m.mu.Lock()
+	m.done += n
+	e.Done, e.Total = m.done, m.total
+	if m.blob == nil {
+		m.blob = map[digest.Digest]int64{}
+	}
+	m.blob[e.Digest] += n
+	e.Finished = m.blob[e.Digest] >= e.Size
+	m.mu.Unlock()
+	e.Reference = m.reference
+	m.report(e)
+}

@@ -1,0 +1,286 @@
+package remote
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"sync"
+	"time"
+)
+
+// target is a repository at a host: what remains of a reference after
+// registries.conf.
+type target struct {
+	host       *host
+	repository string
+}
+
+func (t target) String() string { return t.host.name + "/" + t.repository }
+
+// request is one request in the protocol, to be sent as often as it takes.
+type request struct {
+	method string
+	path   string // with query; or an absolute URL on t's host
+	header http.Header
+	scope  string   // what the token must allow; "" for none
+	body   *os.File // sent whole by sendfile: it stays a file, with its length set
+	bytes  []byte   // a small body instead
+	size   int64    // of body
+	ok     []int    // answers wanted; nil means 200
+}
+
+// pullScope and pushScope are the scopes of the distribution project's token
+// specification.
+func pullScope(repository string) string { return "repository:" + repository + ":pull" }
+func pushScope(repository string) string { return "repository:" + repository + ":pull,push" }
+
+// do sends r until it succeeds, fails for good, or was tried often enough. The
+// caller closes the answer's body.
+func (c *Client) do(ctx context.Context, t target, r request) (*http.Response, error) {
+	var resp *http.Response
+	err := c.retry(ctx, func(int) (bool, error) {
+		var err error
+		resp, err = c.once(ctx, t, r)
+		return false, err
+	})
+	return resp, err
+}
+
+// retry calls attempt until it succeeds, fails for good or has failed
+// more often than c.retries since it last came forward. It waits in between:
+// doubling, with jitter so that many transfers do not come back at one moment,
+// and at least as long as the registry asks.
+func (c *Client) retry(ctx context.Context, attempt func(n int) (forward bool, err error)) error {
+	failed := 0
+	for n := 0; ; n++ {
+		forward, err := attempt(n)
+		if err == nil {
+			return nil
+		}
+		if forward {
+			failed = 0
+		}
+		if failed++; failed > c.retries || !transient(ctx, err) {
+			return err
+		}
+		wait := c.o.Backoff << min(failed-1, 6)
+		wait = wait/2 + rand.N(wait/2+1)
+		var status *statusError
+		if errors.As(err, &status) {
+			wait = max(wait, status.retryAfter)
+		}
+		c.log.Debug("transient failure, trying again", "error", err, "in", wait)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
+// once sends r, with authentication as the host wants it, and follows
+// redirects.
+func (c *Client) once(ctx context.Context, t target, r request) (*http.Response, error) {
+	base, err := c.base(ctx, t.host)
+	if err != nil {
+		return nil, err
+	}
+	auth, err := c.authorization(ctx, t, r.scope, "")
+	if err != nil {
+		return nil, err
+	}
+	for refused := false; ; refused = true {
+		resp, err := c.send(ctx, t, base, auth, r)
+		if err != nil {
+			return nil, err
+		}
+		if resp.StatusCode == http.StatusUnauthorized && !refused {
+			t.host.auth.learn(resp)
+			again, err := c.authorization(ctx, t, r.scope, auth)
+			switch {
+			case err != nil:
+				resp.Body.Close()
+				return nil, err
+			case again != "" && r.body != nil:
+				resp.Body.Close()
+				return nil, errRefreshed // the file has been read: the caller starts the upload again
+			case again != "":
+				resp.Body.Close()
+				auth = again
+				continue
+			}
+		}
+		if isRedirect(resp.StatusCode) && (r.method == http.MethodGet || r.method == http.MethodHead) {
+			if resp, err = c.follow(ctx, t, r, resp); err != nil {
+				return nil, err
+			}
+		}
+		if !wanted(r.ok, resp.StatusCode) {
+			defer resp.Body.Close()
+			return nil, newStatusError(resp)
+		}
+		return resp, nil
+	}
+}
+
+func wanted(ok []int, status int) bool {
+	if ok == nil {
+		return status == http.StatusOK
+	}
+	return slices.Contains(ok, status)
+}
+
+func (c *Client) send(ctx context.Context, t target, base, auth string, r request) (*http.Response, error) {
+	home, err := url.Parse(base)
+	if err != nil {
+		return nil, fmt.Errorf("registry %s: %w", t.host.name, err)
+	}
+	u, err := home.Parse(r.path)
+	if err != nil {
+		return nil, fmt.Errorf("registry %s: %w", t.host.name, permanentError{err})
+	}
+	to := t.host
+	if u.Host == to.addr {
+		u.Scheme = home.Scheme // a registry behind a proxy may not know that it is asked over TLS
+	} else if to, err = c.linkedHost(to, u); err != nil {
+		return nil, permanentError{err}
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, u.String(), nil)
+	if err != nil {
+		return nil, permanentError{err}
+	}
+	for k, v := range r.header {
+		req.Header[k] = v
+	}
+	req.Header.Set("User-Agent", c.o.UserAgent)
+	if auth != "" && to == t.host {
+		req.Header.Set("Authorization", auth)
+	}
+	switch {
+	case r.body != nil:
+		req.Body, req.ContentLength = r.body, r.size
+	case len(r.bytes) > 0:
+		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(r.bytes)), int64(len(r.bytes))
+	}
+	return c.exchange(ctx, to, req)
+}
+
+func isRedirect(status int) bool {
+	switch status {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return true
+	}
+	return false
+}
+
+// follow goes after redirects by hand: the target gets neither the
+// Authorization header nor the trust settings of the registry that named it.
+func (c *Client) follow(ctx context.Context, t target, r request, resp *http.Response) (*http.Response, error) {
+	at, from := t.host, resp.Request.URL
+	for range 5 {
+		resp.Body.Close()
+		u, err := from.Parse(resp.Header.Get("Location"))
+		if err != nil || u.Host == "" {
+			return nil, permanentError{fmt.Errorf("%s: it redirects to no URL", describe(r.method, from))}
+		}
+		if at, err = c.linkedHost(at, u); err != nil {
+			return nil, permanentError{err}
+		}
+		req, err := http.NewRequestWithContext(ctx, r.method, u.String(), nil)
+		if err != nil {
+			return nil, permanentError{err}
+		}
+		for _, k := range []string{"Accept", "Range"} {
+			if v := r.header.Get(k); v != "" {
+				req.Header.Set(k, v)
+			}
+		}
+		req.Header.Set("User-Agent", c.o.UserAgent)
+		if resp, err = c.exchange(ctx, at, req); err != nil {
+			return nil, err
+		}
+		if !isRedirect(resp.StatusCode) {
+			return resp, nil
+		}
+		from = u
+	}
+	resp.Body.Close()
+	return nil, permanentError{fmt.Errorf("%s: too many redirects", describe(r.method, from))}
+}
+
+// exchange sends req over h's connections, within the limit of all requests,
+// which ends when the answer's body is closed. A transfer that stalls is ended
+// with errStalled.
+func (c *Client) exchange(ctx context.Context, h *host, req *http.Request) (*http.Response, error) {
+	select {
+	case c.slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	w := &watched{stall: c.o.Stall}
+	w.release = sync.OnceFunc(func() { <-c.slots; cancel(nil) })
+	w.cause = func(err error) error {
+		// Not "context canceled", but why it was.
+		if errors.Is(context.Cause(ctx), errStalled) {
+			return errStalled
+		}
+		return err
+	}
+	w.timer = time.AfterFunc(w.stall, func() { cancel(errStalled) })
+	if req.ContentLength > 0 {
+		// A long upload is no stall: the kernel watches it.
+		w.timer.Stop()
+	}
+	req = req.WithContext(ctx)
+	resp, err := h.rt.RoundTrip(req)
+	if err != nil {
+		w.timer.Stop()
+		err = w.cause(err)
+		w.release()
+		return nil, fmt.Errorf("%s: %w", describe(req.Method, req.URL), err)
+	}
+	w.body, w.length = resp.Body, resp.ContentLength
+	resp.Body = w
+	return resp, nil
+}
+
+// watched is a response body that ends its transfer when nothing comes, and
+// gives its slot back when it is closed.
+type watched struct {
+	body    io.ReadCloser
+	length  int64 // as the header says; -1 when it does not
+	timer   *time.Timer
+	stall   time.Duration
+	release func()
+	cause   func(error) error
+}
+
+func (w *watched) Read(p []byte) (int, error) {
+	n, err := w.body.Read(p)
+	if n > 0 {
+		w.timer.Reset(w.stall)
+	}
+	if err != nil && err != io.EOF {
+		err = w.cause(err)
+	}
+	return n, err
+}
+
+// Close reads a short rest, so that the connection can be used again.
+func (w *watched) Close() error {
+	if w.length >= 0 && w.length <= 8<<10 {
+		_, _ = io.Copy(io.Discard, w.body) // only for the connection's sake
+	}
+	w.timer.Stop()
+	err := w.body.Close()
+	w.release()
+	return err
+}
