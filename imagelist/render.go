@@ -1,0 +1,330 @@
+package imagelist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"runtime/metrics"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/Masterminds/semver/v3"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+)
+
+// The release that charts are rendered as. Names of objects follow from it,
+// images hardly ever.
+const (
+	releaseName      = "dryrun"
+	releaseNamespace = "default"
+)
+
+// renderChart renders a chart and scans what comes out. A chart that does not
+// render is still read as far as it goes: see salvage. The error is only that
+// of a context that is done.
+func (s *scanner) renderChart(c *source) error {
+	meta := c.chart.Metadata
+	info := Chart{Path: c.path, Name: meta.Name, Version: meta.Version}
+	defer func() { s.res.Charts = append(s.res.Charts, info) }()
+	if meta.Type == "library" {
+		return nil
+	}
+	vals, err := s.values(c)
+	if err != nil {
+		s.fault(fault{file: c.path, err: err, hard: true})
+		info.Error = err.Error()
+		return nil
+	}
+	kube := s.kubeVersion(c)
+	info.KubeVersion = kube.Version
+	caps := &chartutil.Capabilities{KubeVersion: *kube, APIVersions: s.apiVersions(), HelmVersion: chartutil.DefaultCapabilities.HelmVersion}
+	s.missingDependencies(c, vals)
+	before := len(s.res.Found)
+	out, err := s.render(c.chart, vals, caps, engine.Engine{}, false)
+	switch {
+	case err == nil:
+		s.rendering(c, out, place{})
+	case s.ctx.Err() != nil:
+		return s.ctx.Err()
+	case errors.Is(err, errRunaway):
+		s.fault(fault{file: c.path, err: fmt.Errorf("render chart: %w", err)})
+		info.Error = err.Error()
+		return nil
+	default:
+		info.Error = firstLine(err)
+		if err := s.salvage(c, vals, caps, err); err != nil {
+			return err
+		}
+	}
+	s.announced(c)
+	if s.o.ChartProbe {
+		s.probe(c, vals, caps)
+	}
+	if len(s.res.Found) == before {
+		s.warn("%s: the chart names no image", c.path)
+	}
+	return s.ctx.Err()
+}
+
+// render processes the dependencies of a chart as Helm's install does, and
+// renders it. With lax, values that do not fit the chart's schema are taken.
+func (s *scanner) render(ch *chart.Chart, vals map[string]any, caps *chartutil.Capabilities, e engine.Engine, lax bool) (map[string]string, error) {
+	if err := chartutil.ProcessDependenciesWithMerge(ch, vals); err != nil {
+		return nil, err
+	}
+	o := chartutil.ReleaseOptions{Name: releaseName, Namespace: releaseNamespace, Revision: 1, IsInstall: true}
+	rv, err := chartutil.ToRenderValuesWithSchemaValidation(ch, vals, o, caps, lax)
+	if err != nil {
+		return nil, err
+	}
+	return s.watched(func() (map[string]string, error) { return e.Render(ch, rv) })
+}
+
+var errRunaway = errors.New("the templates do not come to an end")
+
+// watched runs a rendering under limits of time and memory. Helm's engine
+// cannot be interrupted: when a limit is reached its goroutine is left behind,
+// and the caller gives up.
+func (s *scanner) watched(render func() (map[string]string, error)) (map[string]string, error) {
+	type result struct {
+		out map[string]string
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		out, err := render()
+		done <- result{out, err}
+	}()
+	ctx, cancel := context.WithTimeout(s.ctx, maxRenderTime)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	start := heapBytes()
+	for {
+		select {
+		case r := <-done:
+			size := 0
+			for _, text := range r.out {
+				size += len(text)
+			}
+			if size > maxChartRender {
+				return nil, fmt.Errorf("%w: %d bytes rendered, at most %d are read", errRunaway, size, maxChartRender)
+			}
+			return r.out, r.err
+		case <-ctx.Done():
+			if err := s.ctx.Err(); err != nil {
+				return nil, err
+			}
+			return nil, fmt.Errorf("%w: not rendered after %s", errRunaway, maxRenderTime)
+		case <-tick.C:
+			if now := heapBytes(); now > start+maxRenderHeap {
+				return nil, fmt.Errorf("%w: more than %d MiB of memory", errRunaway, maxRenderHeap>>20)
+			}
+		}
+	}
+}
+
+func heapBytes() uint64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+// rendering scans the files that a chart rendered to, in the order of their
+// names. Each of them is a template of the chart or of a dependency.
+func (s *scanner) rendering(c *source, out map[string]string, at place) {
+	templates := templatesOf(c)
+	for _, name := range slices.Sorted(mapKeys(out)) {
+		if path.Base(name) == "NOTES.txt" || strings.TrimSpace(out[name]) == "" {
+			continue
+		}
+		p := at
+		p.rendered = true
+		p.file = c.file(strings.TrimPrefix(name, c.chart.Name()+"/"))
+		from := len(s.res.Found)
+		docs, faults := documents([]byte(out[name]))
+		for _, f := range faults {
+			err := fmt.Errorf("line %d of the rendering: %w", f.line, f.err)
+			if at.limit != "" {
+				s.warn("%s: %v", p.file, err)
+				continue
+			}
+			s.fault(fault{file: p.file, text: f.text, err: err})
+		}
+		for _, d := range docs {
+			s.document(p, d)
+		}
+		trace(s.res.Found[from:], templates[name], out[name])
+	}
+}
+
+func mapKeys(m map[string]string) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// templatesOf returns the text of every template by the name that the engine
+// gives to its rendering.
+func templatesOf(c *source) map[string]string {
+	out := map[string]string{}
+	var add func(ch *chart.Chart)
+	add = func(ch *chart.Chart) {
+		for _, t := range ch.Templates {
+			out[path.Join(ch.ChartFullPath(), t.Name)] = string(t.Data)
+		}
+		for _, d := range ch.Dependencies() {
+			add(d)
+		}
+	}
+	add(c.chart)
+	return out
+}
+
+// apiVersions returns what .Capabilities.APIVersions holds: Helm's built-in
+// set, what the options say, and what the CRDs found bring.
+func (s *scanner) apiVersions() chartutil.VersionSet {
+	extra := slices.Clone(s.o.APIVersions)
+	for v := range s.apis {
+		extra = append(extra, v)
+	}
+	slices.Sort(extra)
+	return append(slices.Clone(chartutil.DefaultVersionSet), slices.Compact(extra)...)
+}
+
+// kubeVersion returns the version that a chart is rendered for: the cluster's
+// where the chart and the Kubefile allow it, else the nearest that they do.
+func (s *scanner) kubeVersion(c *source) *chartutil.KubeVersion {
+	want, err := chartutil.ParseKubeVersion(s.o.KubeVersion)
+	if err != nil {
+		s.fault(fault{file: "kube-version", text: s.o.KubeVersion, err: err, hard: true})
+		want, _ = chartutil.ParseKubeVersion(DefaultKubeVersion)
+	}
+	fits := func(v string) bool {
+		for _, r := range []string{s.o.KubeRange, c.chart.Metadata.KubeVersion} {
+			if r != "" && !chartutil.IsCompatibleRange(r, v) {
+				return false
+			}
+		}
+		return true
+	}
+	if fits(want.Version) {
+		return want
+	}
+	from, err := semver.NewVersion(want.Version)
+	if err != nil {
+		return want
+	}
+	for distance := range uint64(40) {
+		for _, minor := range []uint64{from.Minor() - distance, from.Minor() + distance} {
+			for _, patch := range []int{1, 0, 15} {
+				v := fmt.Sprintf("v%d.%d.%d", from.Major(), minor, patch)
+				if minor > 99 || !fits(v) {
+					continue
+				}
+				got, err := chartutil.ParseKubeVersion(v)
+				if err != nil {
+					continue
+				}
+				s.warn("%s: rendered for Kubernetes %s, since %s is outside %s", c.path, v, want.Version,
+					strings.TrimSpace(s.o.KubeRange+" "+c.chart.Metadata.KubeVersion))
+				return got
+			}
+		}
+	}
+	s.warn("%s: no Kubernetes version fits %q; rendered for %s", c.path,
+		strings.TrimSpace(s.o.KubeRange+" "+c.chart.Metadata.KubeVersion), want.Version)
+	return want
+}
+
+// missingDependencies names the dependencies that Chart.yaml declares and the
+// chart does not carry. Helm refuses such a chart; the images of the
+// dependency cannot be known.
+func (s *scanner) missingDependencies(c *source, vals map[string]any) {
+	all, err := chartutil.CoalesceValues(c.chart, vals)
+	if err != nil {
+		return
+	}
+	for _, d := range c.chart.Metadata.Dependencies {
+		if d == nil || slices.ContainsFunc(c.chart.Dependencies(), func(ch *chart.Chart) bool { return ch.Name() == d.Name }) {
+			continue
+		}
+		if off := conditionOff(d.Condition, all); off {
+			s.warn("%s: the dependency %s is declared, not in charts/, and switched off by %s", c.path, d.Name, d.Condition)
+			continue
+		}
+		s.res.Unresolved = append(s.res.Unresolved, Gap{File: c.file(chartutil.ChartfileName), Field: "dependencies",
+			Text: strings.TrimSpace(d.Name + " " + d.Version), Reason: "declared dependency that is missing from charts/: its images are unknown (run: helm dependency build)"})
+	}
+}
+
+// conditionOff reports whether the first path of a dependency's condition
+// that has a value has false.
+func conditionOff(condition string, vals chartutil.Values) bool {
+	for c := range strings.SplitSeq(condition, ",") {
+		if v, err := vals.PathValue(strings.TrimSpace(c)); err == nil {
+			b, ok := v.(bool)
+			return ok && !b
+		}
+	}
+	return false
+}
+
+var failedTemplate = regexp.MustCompile(`(?:parse error at|execution error at|error converting YAML[^(]*|template:|at) ?\(?([^\s():<>]+/templates/[^\s():<>]+)`)
+
+// salvage reads a chart that does not render: first as far as it goes when
+// missing values are taken as empty, leaving out templates that fail even
+// so; then the images that its values spell out.
+func (s *scanner) salvage(c *source, vals map[string]any, caps *chartutil.Capabilities, cause error) error {
+	s.res.Unresolved = append(s.res.Unresolved, Gap{File: c.path, Object: c.chart.Name(),
+		Reason: "the chart does not render, so that images may be missing: " + firstLine(cause)})
+	at := place{limit: Medium}
+	dropped := 0
+	for range 30 {
+		ch, err := loader.LoadFiles(c.files)
+		if err != nil {
+			break
+		}
+		out, err := s.render(ch, vals, caps, engine.Engine{LintMode: true}, true)
+		if err == nil {
+			s.rendering(c, out, at)
+			break
+		}
+		if s.ctx.Err() != nil {
+			return s.ctx.Err()
+		}
+		dropped++
+		m := failedTemplate.FindStringSubmatch(err.Error())
+		if m == nil || errors.Is(err, errRunaway) || !c.drop(m[1]) {
+			break
+		}
+		s.res.Unresolved = append(s.res.Unresolved, Gap{File: c.file(strings.TrimPrefix(m[1], c.chart.Name()+"/")), Object: c.chart.Name(),
+			Reason: "the template does not render: " + firstLine(err)})
+	}
+	s.valuesOf(c, vals, dropped > 0)
+	return nil
+}
+
+// drop takes a template, by the engine's name for it, out of the chart's
+// files.
+func (c *source) drop(name string) bool {
+	rel := strings.TrimPrefix(name, c.chart.Name()+"/")
+	n := len(c.files)
+	c.files = slices.DeleteFunc(slices.Clone(c.files), func(f *loader.BufferedFile) bool { return f.Name == rel })
+	return len(c.files) < n
+}
+
+func firstLine(err error) string {
+	l, _, _ := strings.Cut(err.Error(), "\n")
+	return shorten(l)
+}
