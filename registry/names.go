@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/opencontainers/go-digest"
 
@@ -127,8 +128,17 @@ func (n *names) has(repository string, k kind, reference string) bool {
 // ns ("" when the client did not say, or means this one). false means that
 // nothing recorded answers it.
 func (n *names) find(ns, name string, k kind, reference string) (string, bool) {
-	if ns != "" && !n.private[ns] {
-		return n.pick(n.sources[canonical(ns)+"/"+name], k, reference)
+	if ns = canonical(ns); ns != "" && !n.private[ns] {
+		if repository, ok := n.pick(n.sources[ns+"/"+name], k, reference); ok {
+			return repository, true
+		}
+		// A hosts.toml for full names puts the registry into the path, and
+		// containerd sends ns as well.
+		rest, ok := strings.CutPrefix(name, tree.HostSegment(ns)+"/")
+		if !ok {
+			return "", false
+		}
+		return n.pick(n.sources[ns+"/"+rest], k, reference)
 	}
 	if n.has(name, k, reference) {
 		return name, true
