@@ -119,7 +119,7 @@ spec:
     image: sea.hub:5000/kept/as:it-is
 `...)
 	c.Known = []ref.Reference{parse(t, "quay.io/kept/as:it-is")}
-	c.Version = "v1.13.6"
+	c.Version = "v1.19.1"
 	files, err := c.Files()
 	if err != nil {
 		t.Fatal(err)
@@ -127,14 +127,14 @@ spec:
 	want := bytes.NewBufferString("")
 	want.WriteString(strings.NewReplacer(
 		"ghcr.io/kyverno/", "sea.hub:5000/kyverno/",
-		"docker.io/kyverno/kyverno-cli:latest", "sea.hub:5000/kyverno/kyverno-cli:v1.13.6",
+		"docker.io/kyverno/kyverno-cli:latest", "sea.hub:5000/kyverno/kyverno-cli:v1.19.1",
 		"quay.io/a/b:12", "quay.io/a/b:12",
 		"quay.io/a/b:1", "sea.hub:5000/a/b:1",
 	).Replace(string(c.Manifest)))
 	if diff := cmp.Diff(want.String(), content(files, "etc/install.yaml")); diff != "" {
 		t.Error(diff)
 	}
-	const list = "ghcr.io/kyverno/kyvernopre:v1.13.6\nghcr.io/kyverno/kyverno:v1.13.6\ndocker.io/kyverno/kyverno-cli:v1.13.6\nquay.io/a/b:1\nquay.io/kept/as:it-is\n"
+	const list = "docker.io/kyverno/kyverno-cli:v1.19.1\nghcr.io/kyverno/kyverno:v1.19.1\nghcr.io/kyverno/kyvernopre:v1.19.1\nquay.io/a/b:1\nquay.io/kept/as:it-is\n"
 	if diff := cmp.Diff(list, content(files, "imageList")); diff != "" {
 		t.Error(diff)
 	}
@@ -204,8 +204,8 @@ func TestContextRejects(t *testing.T) {
 		"start from the original": func(c *kyverno.Context) {
 			c.Manifest = bytes.ReplaceAll(c.Manifest, []byte("ghcr.io/"), []byte("sea.hub:5000/"))
 		},
-		"both become sea.hub:5000/kyverno/kyverno:v1.13.6": func(c *kyverno.Context) {
-			c.Manifest = append(c.Manifest, "---\n"+strings.ReplaceAll(pod, "%s", "quay.io/kyverno/kyverno:v1.13.6")...)
+		"both become sea.hub:5000/kyverno/kyverno:v1.19.1": func(c *kyverno.Context) {
+			c.Manifest = append(c.Manifest, "---\n"+strings.ReplaceAll(pod, "%s", "quay.io/kyverno/kyverno:v1.19.1")...)
 		},
 		"ghcr.io has no prefix": func(c *kyverno.Context) { c.Redirect.Prefixes = []kyverno.Prefix{{Registry: "docker.io", Path: "hub"}} },
 		"belong on the nodes":   func(c *kyverno.Context) { c.Redirect.Engine = kyverno.Containerd },
@@ -226,7 +226,7 @@ func TestContextRejects(t *testing.T) {
 
 // lostImage is an image that its line does not hold in one piece.
 func lostImage(t *testing.T) []kyverno.Found {
-	r := parse(t, "ghcr.io/kyverno/kyverno:v1.13.6")
+	r := parse(t, "ghcr.io/kyverno/kyverno:v1.19.1")
 	return []kyverno.Found{{Reference: r, Written: "ghcr.io/kyverno/kyverno", Line: 20}}
 }
 

@@ -30,7 +30,7 @@ type Finder func(manifest []byte) ([]Found, error)
 // Install is an install manifest that pulls from the private registry.
 type Install struct {
 	Manifest []byte          // byte-equal to the original but for the images
-	Images   []ref.Reference // the originals, in the order of the manifest
+	Images   []ref.Reference // the originals, sorted
 }
 
 // rewrite sends the images of manifest to the private registry: Kyverno cannot
@@ -82,6 +82,7 @@ func (d Redirect) replace(name string, manifest []byte, version string, known []
 		}
 		edits = append(edits, edit{at, len(f.Written), d.rename(original).String()})
 	}
+	slices.SortFunc(out.Images, func(a, b ref.Reference) int { return strings.Compare(a.String(), b.String()) })
 	images := make([]Image, len(out.Images))
 	for i, r := range out.Images {
 		images[i].Reference = r

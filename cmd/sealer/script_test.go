@@ -21,10 +21,15 @@ func TestMain(m *testing.M) {
 // script has a store of its own, and a proxy that nothing listens at, so that
 // a stray call to the network fails at once.
 func TestScripts(t *testing.T) {
+	repo, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("SEALER_ROOT", filepath.Join(e.WorkDir, ".store"))
+			e.Setenv("REPO", repo)
 			e.Setenv("HOME", filepath.Join(e.WorkDir, ".home"))
 			e.Setenv("XDG_RUNTIME_DIR", filepath.Join(e.WorkDir, ".run"))
 			for _, k := range []string{"http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"} {

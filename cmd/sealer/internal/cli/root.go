@@ -61,9 +61,11 @@ commands, and a registry with every container image that will be pulled.
 	cmd.AddCommand(
 		a.completion(),
 		a.images(),
+		a.initialise(),
 		a.inspect(),
 		a.pull(),
 		a.push(),
+		a.redirect(),
 		a.rmi(),
 		a.tag(),
 		a.version(),

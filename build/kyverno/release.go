@@ -1,0 +1,25 @@
+package kyverno
+
+// DefaultVersion is the Kyverno that a BaseImage installs when the user names
+// none.
+const DefaultVersion = "v1.19.1"
+
+// A Release is where the install manifest of a version of Kyverno is.
+type Release struct {
+	URL    string
+	SHA256 string // hex; "" where it is not known
+}
+
+// ReleaseOf returns where the install manifest of a version is. The versions
+// that the redirect is tested with are pinned: they come from the tagged source
+// tree, whose images have the tag latest; see Context.Version.
+func ReleaseOf(version string) Release {
+	pinned := map[string]string{
+		"v1.13.6": "61ca2bab816c033a50c41f6291d7cecd26372a3c7626a008cf89be4ed74e1e33",
+		"v1.19.1": "9210d65d28bce9eb969dd10c158153d7d675662f7550275b125c8693b068bc2e",
+	}
+	if sum, ok := pinned[version]; ok {
+		return Release{"https://raw.githubusercontent.com/kyverno/kyverno/" + version + "/config/install-latest-testing.yaml", sum}
+	}
+	return Release{URL: "https://github.com/kyverno/kyverno/releases/download/" + version + "/install.yaml"}
+}
