@@ -199,9 +199,20 @@ func (l *layers) Walk(ctx context.Context, path string, f storagedriver.WalkFn, 
 	return storagedriver.WalkFallback(ctx, l, path, f, options...)
 }
 
-// RedirectURL implements storagedriver.StorageDriver; there is nowhere to send
-// the client.
-func (l *layers) RedirectURL(*http.Request, string) (string, error) { return "", nil }
+// RedirectURL implements storagedriver.StorageDriver. The redirect is for
+// blobWriter, which sends the file itself; see there.
+func (l *layers) RedirectURL(r *http.Request, path string) (string, error) {
+	w, ok := r.Context().Value(blobWriterKey{}).(*blobWriter)
+	if !ok {
+		return "", nil
+	}
+	f, err := l.open(path)
+	if err != nil {
+		return "", err
+	}
+	w.file = f
+	return "file:" + path, nil
+}
 
 // PutContent implements storagedriver.StorageDriver; the driver is read-only.
 func (l *layers) PutContent(context.Context, string, []byte) error { return readOnly() }

@@ -158,10 +158,14 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) string {
 		r.URL = &url.URL{Path: "/v2/" + repository + q.rest, RawQuery: without(r.URL.Query(), "ns")}
 		r.RequestURI = r.URL.RequestURI()
 	}
-	if q.kind == manifests {
-		r = acceptAll(r)
+	switch q.kind {
+	case manifests:
+		h.pass(w, acceptAll(r))
+	case blobs:
+		serveBlob(w, r, q.reference, h.pass)
+	default:
+		h.pass(w, r)
 	}
-	h.pass(w, r)
 	return endpoint
 }
 
@@ -240,29 +244,3 @@ func unknown(w http.ResponseWriter, q request) {
 func refuse(w http.ResponseWriter, err error) {
 	_ = errcode.ServeJSON(w, err) // the client may have gone
 }
-
-// recorder notes status and bytes of a response.
-type recorder struct {
-	http.ResponseWriter
-	status int
-	bytes  int64
-}
-
-func (w *recorder) WriteHeader(status int) {
-	if w.status == 0 {
-		w.status = status
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-func (w *recorder) Write(p []byte) (int, error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
-	n, err := w.ResponseWriter.Write(p)
-	w.bytes += int64(n)
-	return n, err
-}
-
-// Unwrap gives http.ResponseController the connection's own writer.
-func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -43,6 +43,7 @@ type Server struct {
 	listener net.Listener
 	server   *http.Server
 	grace    time.Duration
+	secure   bool // not read off server.TLSConfig, which Serve fills in for HTTP/2
 	pem      []byte
 }
 
@@ -103,6 +104,7 @@ func (s *Server) useTLS(o ServerOptions) error {
 	default:
 		return nil
 	}
+	s.secure = true
 	s.server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
 	return nil
 }
@@ -112,7 +114,7 @@ func (s *Server) Addr() string { return s.listener.Addr().String() }
 
 // URL returns the server's address with its scheme.
 func (s *Server) URL() string {
-	if s.server.TLSConfig != nil {
+	if s.secure {
 		return "https://" + s.Addr()
 	}
 	return "http://" + s.Addr()
@@ -128,7 +130,7 @@ func (s *Server) Certificate() []byte { return s.pem }
 func (s *Server) Serve(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() {
-		if s.server.TLSConfig != nil {
+		if s.secure {
 			ended <- s.server.ServeTLS(s.listener, "", "")
 			return
 		}

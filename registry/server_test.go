@@ -17,7 +17,7 @@ import (
 )
 
 // serve runs h until the test ends and returns the server.
-func serve(t *testing.T, h http.Handler, o registry.ServerOptions) *registry.Server {
+func serve(t testing.TB, h http.Handler, o registry.ServerOptions) *registry.Server {
 	t.Helper()
 	if o.Addr == "" {
 		o.Addr = "127.0.0.1:0"

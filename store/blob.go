@@ -10,6 +10,7 @@ import (
 	"hash"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"sync"
 	"syscall"
@@ -21,6 +22,9 @@ import (
 // bufferSize is the size of the buffers of every copy: with 4 KiB a copy costs
 // twice the CPU, beyond 128 KiB nothing is gained.
 const bufferSize = 128 << 10
+
+// unlimited is a limit that nothing reaches.
+const unlimited = math.MaxInt64
 
 // buffers holds *[bufferSize]byte.
 //
@@ -271,7 +275,7 @@ func (s *Store) checkBlob(d digest.Digest) error {
 		return err
 	}
 	defer f.Close()
-	w := newBlobWriter(io.Discard, 1<<62)
+	w := newBlobWriter(io.Discard, unlimited)
 	if _, err := w.ReadFrom(f); err != nil {
 		return fmt.Errorf("read blob %s: %w", d, err)
 	}

@@ -3,10 +3,16 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/tree"
 )
@@ -44,19 +50,13 @@ type Image struct {
 	Built time.Time
 }
 
-// WriteImage writes the config and the manifest of a ClusterImage whose layers,
-// lowest first, are those of a base's Image and those that WriteLayer and
-// WriteRegistryLayer returned. c.Layers has an entry for each: its Type and
-// Value become annotations of the layer's descriptors; its ID and Size are
-// filled in where they are empty. Nothing is visible before Commit.
-func (s *Store) WriteImage(ctx context.Context, c Config, layers []Layer, annotations map[string]string) (ocispec.Descriptor, error) {
-	return ocispec.Descriptor{}, errors.ErrUnsupported
-}
-
-// WriteIndex writes an image index of the manifests that WriteImage returned,
-// one for each platform, in their order.
-func (s *Store) WriteIndex(ctx context.Context, manifests []ocispec.Descriptor, annotations map[string]string) (ocispec.Descriptor, error) {
-	return ocispec.Descriptor{}, errors.ErrUnsupported
+// LayerIDs returns the IDs of the layers, lowest first.
+func (i *Image) LayerIDs() []digest.Digest {
+	ids := make([]digest.Digest, len(i.Layers))
+	for n, l := range i.Layers {
+		ids[n] = l.ID
+	}
+	return ids
 }
 
 // Commit makes the image desc, a manifest or an image index, visible under
@@ -65,7 +65,65 @@ func (s *Store) WriteIndex(ctx context.Context, manifests []ocispec.Descriptor, 
 // index.json last. Of an index, platforms may be missing, but not all. An image
 // that loses its last name to this one is gone, and prune takes its blobs.
 func (s *Store) Commit(ctx context.Context, names []ref.Reference, desc ocispec.Descriptor) error {
-	return errors.ErrUnsupported
+	if _, err := s.begin(ctx); err != nil {
+		return err
+	}
+	manifests, _, err := s.manifests(ctx, desc)
+	if err != nil {
+		return fmt.Errorf("commit image: %w", err)
+	}
+	for _, m := range manifests {
+		if err := s.complete(ctx, m); err != nil {
+			return fmt.Errorf("commit image: %w", err)
+		}
+	}
+	if err := s.flush(ctx); err != nil {
+		return fmt.Errorf("commit image: %w", err)
+	}
+	built := time.Now()
+	return s.updateIndex(ctx, func(idx *ocispec.Index) error {
+		if len(names) == 0 {
+			setName(idx, "", desc, built)
+		}
+		for _, n := range names {
+			setName(idx, n.String(), desc, built)
+		}
+		return nil
+	})
+}
+
+// complete checks that all blobs of a manifest are there and unpacks its
+// layers where they are not.
+func (s *Store) complete(ctx context.Context, desc ocispec.Descriptor) error {
+	img, err := s.readImage(ctx, desc)
+	if err != nil {
+		return err
+	}
+	var missing []error
+	for _, d := range append([]ocispec.Descriptor{img.Manifest.Config}, img.Manifest.Layers...) {
+		if !s.hasSized(d) {
+			missing = append(missing, fmt.Errorf("manifest %s: blob %s of %d bytes: %w", desc.Digest, d.Digest, d.Size, ErrNotFound))
+		}
+	}
+	if err := errors.Join(missing...); err != nil {
+		return err
+	}
+	docs := img.Documents
+	for _, l := range img.Layers {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if l.isRegistry() {
+			err = s.unpackRegistry(ctx, l.ID, docs[0])
+			docs = docs[1:]
+		} else {
+			err = s.unpackBlob(ctx, l)
+		}
+		if err != nil {
+			return fmt.Errorf("manifest %s: %w", desc.Digest, err)
+		}
+	}
+	return nil
 }
 
 // Image returns an image by its name ("nginx" means
@@ -74,18 +132,173 @@ func (s *Store) Commit(ctx context.Context, names []ref.Reference, desc ocispec.
 // when p is nil the one for this machine, or when there is only one, that. The
 // error wraps ErrNotFound.
 func (s *Store) Image(ctx context.Context, nameOrID string, p *ocispec.Platform) (*Image, error) {
-	return nil, errors.ErrUnsupported
+	idx, err := s.readIndex()
+	if err != nil {
+		return nil, err
+	}
+	entry, err := find(idx, nameOrID)
+	if err != nil {
+		return nil, err
+	}
+	manifests, sub, err := s.manifests(ctx, entry)
+	if err != nil {
+		return nil, fmt.Errorf("image %s: %w", nameOrID, err)
+	}
+	chosen := manifests[0]
+	if sub != nil && (p != nil || len(manifests) > 1) {
+		want := platform.Default()
+		if p != nil {
+			want = *p
+		}
+		i := platform.Choose(want, manifests)
+		if i < 0 {
+			return nil, fmt.Errorf("image %s for %s: %w: it is here for %s", nameOrID, platform.String(want), ErrNotFound, platformList(manifests))
+		}
+		chosen = manifests[i]
+	}
+	img, err := s.image(ctx, idx, entry, sub, manifests, chosen)
+	if err != nil {
+		return nil, fmt.Errorf("image %s: %w", nameOrID, err)
+	}
+	if have := img.Config.Platform; sub == nil && p != nil && !platform.Match(*p, have) {
+		return nil, fmt.Errorf("image %s for %s: %w: it is here for %s", nameOrID, platform.String(*p), ErrNotFound, platform.String(have))
+	}
+	return img, nil
+}
+
+// image reads the image whose manifest is chosen, of entry in idx.
+func (s *Store) image(ctx context.Context, idx *ocispec.Index, entry ocispec.Descriptor, sub *ocispec.Index, manifests []ocispec.Descriptor, chosen ocispec.Descriptor) (*Image, error) {
+	img, err := s.readImage(ctx, chosen)
+	if err != nil {
+		return nil, err
+	}
+	img.ID, img.Index, img.Built = entry.Digest.Encoded(), sub, builtOf(entry)
+	img.Descriptor = entry
+	img.Descriptor.Annotations = nil
+	for _, d := range idx.Manifests {
+		if d.Digest == entry.Digest && nameOf(d) != "" {
+			img.Names = append(img.Names, nameOf(d))
+		}
+	}
+	slices.Sort(img.Names)
+	for _, m := range manifests {
+		img.Platforms = append(img.Platforms, platformOf(m, img.Config))
+	}
+	return img, nil
+}
+
+func platformList(manifests []ocispec.Descriptor) string {
+	var out []string
+	for _, m := range manifests {
+		if m.Platform != nil {
+			out = append(out, platform.String(*m.Platform))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+var idPattern = regexp.MustCompile(`^(sha256:)?[0-9a-f]{4,64}$`)
+
+// find returns the entry of index.json that nameOrID means: a name first, then
+// an ID.
+func find(idx *ocispec.Index, nameOrID string) (ocispec.Descriptor, error) {
+	r, perr := ref.Parse(nameOrID)
+	if perr == nil {
+		for _, d := range idx.Manifests {
+			if matches(d, r) {
+				return d, nil
+			}
+		}
+	}
+	if !idPattern.MatchString(nameOrID) {
+		if perr != nil {
+			return ocispec.Descriptor{}, fmt.Errorf("image: %w", perr)
+		}
+		return ocispec.Descriptor{}, fmt.Errorf("image %s: %w", nameOrID, ErrNotFound)
+	}
+	prefix := strings.TrimPrefix(nameOrID, "sha256:")
+	var found []ocispec.Descriptor
+	for _, d := range idx.Manifests {
+		if strings.HasPrefix(d.Digest.Encoded(), prefix) &&
+			!slices.ContainsFunc(found, func(f ocispec.Descriptor) bool { return f.Digest == d.Digest }) {
+			found = append(found, d)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return ocispec.Descriptor{}, fmt.Errorf("image %s: %w", nameOrID, ErrNotFound)
+	case 1:
+		return found[0], nil
+	}
+	return ocispec.Descriptor{}, fmt.Errorf("image %s: %d images have an ID that begins so", nameOrID, len(found))
+}
+
+// matches reports whether r means the entry d: a reference with a digest alone
+// means any tag of that repository.
+func matches(d ocispec.Descriptor, r ref.Reference) bool {
+	if nameOf(d) == r.String() {
+		return true
+	}
+	if r.Digest == "" || r.Digest != d.Digest {
+		return false
+	}
+	have, err := ref.Parse(nameOf(d))
+	return err == nil && have.Name() == r.Name() && (r.Tag == "" || r.Tag == have.Tag)
 }
 
 // Images returns all images by name, one entry for each platform that the
-// store has, those without a name last.
+// store has, those without a name last. One that cannot be read is left out
+// and reported in the error, together with the others.
 func (s *Store) Images(ctx context.Context) ([]Image, error) {
-	return nil, errors.ErrUnsupported
+	idx, err := s.readIndex()
+	if err != nil {
+		return nil, err
+	}
+	var out []Image
+	var errs []error
+	seen := map[digest.Digest]bool{}
+	for _, named := range []bool{true, false} {
+		for _, entry := range idx.Manifests {
+			if (nameOf(entry) != "") != named || seen[entry.Digest] {
+				continue
+			}
+			seen[entry.Digest] = true
+			manifests, sub, err := s.manifests(ctx, entry)
+			for _, m := range manifests {
+				var img *Image
+				if img, err = s.image(ctx, idx, entry, sub, manifests, m); err != nil {
+					break
+				}
+				out = append(out, *img)
+			}
+			if err != nil {
+				errs = append(errs, fmt.Errorf("image %s: %w", nameOr(entry), err))
+			}
+		}
+	}
+	return out, errors.Join(errs...)
+}
+
+func nameOr(d ocispec.Descriptor) string {
+	if n := nameOf(d); n != "" {
+		return n
+	}
+	return d.Digest.Encoded()
 }
 
 // Tag gives an image one more name, taking it from the image that had it.
 func (s *Store) Tag(ctx context.Context, nameOrID string, name ref.Reference) error {
-	return errors.ErrUnsupported
+	if _, err := s.begin(ctx); err != nil { // so that prune does not take it meanwhile
+		return err
+	}
+	return s.updateIndex(ctx, func(idx *ocispec.Index) error {
+		d, err := find(idx, nameOrID)
+		if err != nil {
+			return err
+		}
+		setName(idx, name.String(), d, time.Now())
+		return nil
+	})
 }
 
 // A Removal is what Remove did.
@@ -99,5 +312,35 @@ type Removal struct {
 // names. When an image is gone what only it needed is pruned, unless another
 // process uses the store: then the next prune takes it.
 func (s *Store) Remove(ctx context.Context, nameOrID string) (*Removal, error) {
-	return nil, errors.ErrUnsupported
+	var out Removal
+	err := s.updateIndex(ctx, func(idx *ocispec.Index) error {
+		entry, err := find(idx, nameOrID)
+		if err != nil {
+			return err
+		}
+		r, perr := ref.Parse(nameOrID)
+		byName := perr == nil && matches(entry, r)
+		idx.Manifests = slices.DeleteFunc(idx.Manifests, func(d ocispec.Descriptor) bool {
+			gone := d.Digest == entry.Digest && (!byName || nameOf(d) == nameOf(entry))
+			if gone && nameOf(d) != "" {
+				out.Names = append(out.Names, nameOf(d))
+			}
+			return gone
+		})
+		if !slices.ContainsFunc(idx.Manifests, func(d ocispec.Descriptor) bool { return d.Digest == entry.Digest }) {
+			out.ID = entry.Digest.Encoded()
+		}
+		return nil
+	})
+	if err != nil || out.ID == "" {
+		return &out, err
+	}
+	pruned, err := s.Prune(ctx, PruneOptions{})
+	if pruned != nil {
+		out.Pruned = *pruned
+	}
+	if errors.Is(err, ErrBusy) {
+		err = nil
+	}
+	return &out, err
 }

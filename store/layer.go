@@ -2,8 +2,13 @@ package store
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -39,29 +44,207 @@ type Layer struct {
 	Size int64
 }
 
+// isRegistry reports whether l is a registry layer.
+func (l Layer) isRegistry() bool {
+	return len(l.Descriptors) > 0 && l.Descriptors[0].MediaType == tree.MediaTypeDocument
+}
+
 // WriteLayer makes a rootfs layer of the uncompressed tar that write writes:
 // in one pass it is hashed, compressed into a blob and unpacked, and both
 // appear together. Directories need not be listed before their files.
 // Deletions are written as ".wh." files (see the package's documentation).
 // The error wraps ErrInvalid for a tar that tries to leave its layer, and
 // write's error when that failed.
-func (s *Store) WriteLayer(ctx context.Context, o LayerOptions, write func(w io.Writer) error) (Layer, error) {
-	return Layer{}, errors.ErrUnsupported
+func (s *Store) WriteLayer(ctx context.Context, o LayerOptions, write func(w io.Writer) error) (_ Layer, err error) {
+	c, err := newCompressor(o.Compression)
+	if err != nil {
+		return Layer{}, err
+	}
+	if _, err := s.begin(ctx); err != nil {
+		return Layer{}, err
+	}
+	dir, err := s.tempDir("layer")
+	if err != nil {
+		return Layer{}, fmt.Errorf("write layer: %w", err)
+	}
+	defer func() { err = errors.Join(err, discard(dir)) }()
+	blob, err := s.tempFile(ctx, "layer")
+	if err != nil {
+		return Layer{}, fmt.Errorf("write layer: %w", err)
+	}
+	defer func() { err = errors.Join(err, discard(blob)) }()
+
+	p := newPipeline(c, blob, func(ctx context.Context, r io.Reader) (int64, error) {
+		return unpack(ctx, dir.Name(), r, s.unpackOptions(unlimited))
+	})
+	done, err := p.run(ctx, write)
+	if err != nil {
+		return Layer{}, fmt.Errorf("write layer: %w", err)
+	}
+	if err := s.publish(blob, done.blob); err != nil {
+		return Layer{}, err
+	}
+	if err := s.publishDir(ctx, dir, done.id); err != nil {
+		return Layer{}, err
+	}
+	return Layer{
+		ID:          done.id,
+		Descriptors: []ocispec.Descriptor{{MediaType: c.mediaType, Digest: done.blob, Size: done.blobSize}},
+		Size:        done.size,
+	}, nil
 }
 
 // WriteRegistryLayer makes the registry layer of doc, whose blobs the store
 // must have: the document's blob, and the tree in which each blob is a hard
 // link. doc is sorted by it.
 func (s *Store) WriteRegistryLayer(ctx context.Context, doc *tree.Document) (Layer, error) {
-	return Layer{}, errors.ErrUnsupported
+	b, id, err := doc.Encode()
+	if err != nil {
+		return Layer{}, fmt.Errorf("write registry layer: %w", err)
+	}
+	desc, err := s.putBytes(ctx, tree.MediaTypeDocument, b)
+	if err != nil {
+		return Layer{}, fmt.Errorf("write registry layer: %w", err)
+	}
+	if err := s.unpackRegistry(ctx, id, doc); err != nil {
+		return Layer{}, err
+	}
+	return registryLayer(desc, doc), nil
 }
 
-// OverlayDirs returns the directories of the layers, lowest first, in the form
-// that overlayfs wants: a layer with deletions is represented by a copy of
-// hard links, made once and kept, in which they are character devices 0:0 and
-// the attribute overlay.opaque (of the namespace "user." when userxattr is
-// set, as in a mount inside a user namespace, else "trusted."). Every other
-// layer is its own directory.
-func (s *Store) OverlayDirs(ctx context.Context, ids []digest.Digest, userxattr bool) ([]string, error) {
-	return nil, errors.ErrUnsupported
+// registryLayer describes the layer of doc, whose document is the blob desc.
+func registryLayer(desc ocispec.Descriptor, doc *tree.Document) Layer {
+	l := Layer{ID: desc.Digest, Descriptors: []ocispec.Descriptor{desc}}
+	for _, b := range doc.Blobs {
+		l.Descriptors = append(l.Descriptors, ocispec.Descriptor{MediaType: tree.MediaTypeBlob, Digest: b.Digest, Size: b.Size})
+		l.Size += b.Size
+	}
+	return l
+}
+
+// unpackRegistry makes the tree of a registry layer unless it is there.
+func (s *Store) unpackRegistry(ctx context.Context, id digest.Digest, doc *tree.Document) (err error) {
+	if s.hasLayer(id) {
+		return nil
+	}
+	for _, b := range doc.Blobs {
+		if !s.hasSized(ocispec.Descriptor{Digest: b.Digest, Size: b.Size}) {
+			return fmt.Errorf("registry layer %s: blob %s: %w", id, b.Digest, ErrNotFound)
+		}
+	}
+	if _, err := s.begin(ctx); err != nil {
+		return err
+	}
+	dir, err := s.tempDir("layer")
+	if err != nil {
+		return fmt.Errorf("registry layer %s: %w", id, err)
+	}
+	defer func() { err = errors.Join(err, discard(dir)) }()
+	err = tree.Write(dir.Name(), doc, func(d digest.Digest, path string) error {
+		return os.Link(s.BlobPath(d), path)
+	})
+	if err != nil {
+		return fmt.Errorf("registry layer %s: %w", id, err)
+	}
+	return s.publishDir(ctx, dir, id)
+}
+
+// unpackBlob unpacks the rootfs layer l from its blob unless it is there.
+// l.Size, when it is not zero, is what its files must have together.
+func (s *Store) unpackBlob(ctx context.Context, l Layer) (err error) {
+	if s.hasLayer(l.ID) {
+		return nil
+	}
+	if _, err := s.begin(ctx); err != nil {
+		return err
+	}
+	desc := l.Descriptors[0]
+	f, err := s.OpenBlob(ctx, desc.Digest)
+	if err != nil {
+		return fmt.Errorf("layer %s: %w", l.ID, err)
+	}
+	defer f.Close()
+	r, err := decompress(f)
+	if err != nil {
+		return fmt.Errorf("layer %s: %w", l.ID, err)
+	}
+	defer r.Close()
+	dir, err := s.tempDir("layer")
+	if err != nil {
+		return fmt.Errorf("layer %s: %w", l.ID, err)
+	}
+	defer func() { err = errors.Join(err, discard(dir)) }()
+	h := sha256.New()
+	// What the tar may hold is bounded twice: its files by what the config
+	// says, and all of it by what an honest compression can make of the blob.
+	tar := &limitedReader{r: io.TeeReader(r, h), left: max(1<<30, 200*desc.Size) + l.Size}
+	size, err := unpack(ctx, dir.Name(), tar, s.unpackOptions(l.Size))
+	if err == nil {
+		_, err = io.Copy(io.Discard, tar) // what follows the end of the archive counts for the digest
+	}
+	if err != nil {
+		return fmt.Errorf("layer %s: %w", l.ID, err)
+	}
+	if got := digest.NewDigestFromBytes(digest.SHA256, h.Sum(nil)); got != l.ID {
+		return fmt.Errorf("layer %s: %w: the digest of its tar is %s", l.ID, ErrMismatch, got)
+	}
+	if l.Size > 0 && size != l.Size {
+		return fmt.Errorf("layer %s: %w: its files have %d bytes, want %d", l.ID, ErrMismatch, size, l.Size)
+	}
+	return s.publishDir(ctx, dir, l.ID)
+}
+
+// hasLayer reports whether the layer is unpacked: a layer's directory appears
+// when it is whole.
+func (s *Store) hasLayer(id digest.Digest) bool {
+	fi, err := os.Stat(s.LayerDir(id))
+	return err == nil && fi.IsDir()
+}
+
+// publishDir renames the temporary directory to the layer id. One that another
+// process was faster with is as good.
+func (s *Store) publishDir(ctx context.Context, dir *os.File, id digest.Digest) error {
+	if err := s.note(ctx, id); err != nil {
+		return err
+	}
+	err := os.Rename(dir.Name(), s.LayerDir(id))
+	if err != nil && !s.hasLayer(id) {
+		return fmt.Errorf("layer %s: %w", id, err)
+	}
+	return nil
+}
+
+func (s *Store) unpackOptions(limit int64) unpackOptions {
+	if limit <= 0 {
+		limit = unlimited
+	}
+	return unpackOptions{devices: s.o.Devices, limit: limit}
+}
+
+// diskSize returns the bytes of the regular files at path.
+func diskSize(path string) int64 {
+	var n int64
+	_ = filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			if fi, err := d.Info(); err == nil {
+				n += fi.Size()
+			}
+		}
+		return nil
+	})
+	return n
+}
+
+// A limitedReader fails, other than io.LimitReader, when there is more.
+type limitedReader struct {
+	r    io.Reader
+	left int64
+}
+
+func (l *limitedReader) Read(p []byte) (int, error) {
+	n, err := l.r.Read(p)
+	if l.left -= int64(n); l.left < 0 {
+		return 0, fmt.Errorf("%w: it unpacks to far more than its size allows", ErrInvalid)
+	}
+	return n, err
 }

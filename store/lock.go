@@ -171,17 +171,3 @@ func (s *Store) sweep(dry bool) ([]Garbage, error) {
 	}
 	return out, errors.Join(errs...)
 }
-
-// diskSize returns the bytes of the regular files at path.
-func diskSize(path string) int64 {
-	var n int64
-	_ = filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
-			if fi, err := d.Info(); err == nil {
-				n += fi.Size()
-			}
-		}
-		return nil
-	})
-	return n
-}

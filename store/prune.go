@@ -1,8 +1,20 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/clusterimage/sealer/registry/tree"
 )
 
 // Garbage is something on disk that no image needs.
@@ -25,8 +37,185 @@ type PruneOptions struct {
 }
 
 // Prune removes blobs and layers that no image needs and what dead processes
-// left. While another process writes to the store, only the latter: the result
-// is then returned together with an error that wraps ErrBusy.
-func (s *Store) Prune(ctx context.Context, o PruneOptions) (*Pruned, error) {
-	return nil, errors.ErrUnsupported
+// left. While something writes to the store, in another process or through
+// another Store, only the latter: the result is then returned together with an
+// error that wraps ErrBusy. It ends the writing of this Store, so it must not
+// run beside it.
+func (s *Store) Prune(ctx context.Context, o PruneOptions) (_ *Pruned, err error) {
+	if _, err := os.Stat(s.path("locks")); errors.Is(err, fs.ErrNotExist) {
+		return &Pruned{}, nil // nothing was ever written
+	}
+	if err := s.Close(); err != nil {
+		return nil, err
+	}
+	temporary, err := s.sweep(o.DryRun)
+	if err != nil {
+		return nil, fmt.Errorf("prune: %w", err)
+	}
+	out := collect(temporary)
+	lock, err := os.OpenFile(s.path("locks", "store"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return out, fmt.Errorf("prune: %w", err)
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	if ok, err := tryFlock(lock, true); err != nil {
+		return out, fmt.Errorf("prune: %w", err)
+	} else if !ok {
+		return out, fmt.Errorf("prune: %w: %s writes to it", ErrBusy, s.holders())
+	}
+	plan, err := s.plan(ctx, o)
+	if err != nil {
+		return out, fmt.Errorf("prune: %w", err)
+	}
+	out = collect(append(temporary, plan...))
+	if o.DryRun {
+		return out, nil
+	}
+	var errs []error
+	for _, g := range plan {
+		if err := ctx.Err(); err != nil {
+			return out, err
+		}
+		errs = append(errs, s.take(g))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return out, fmt.Errorf("prune: %w", err)
+	}
+	return out, nil
+}
+
+func collect(items []Garbage) *Pruned {
+	slices.SortStableFunc(items, func(a, b Garbage) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Path, b.Path))
+	})
+	p := &Pruned{Items: items}
+	for _, g := range items {
+		p.Size += g.Size
+	}
+	return p
+}
+
+// take removes g. A directory is first renamed out of its place: half a layer
+// must never be seen.
+func (s *Store) take(g Garbage) error {
+	if g.Kind == "blob" {
+		return os.Remove(g.Path)
+	}
+	dir, err := s.tempDir("garbage")
+	if err != nil {
+		return err
+	}
+	moved := filepath.Join(dir.Name(), "g")
+	if err := os.Rename(g.Path, moved); err != nil {
+		return errors.Join(err, discard(dir))
+	}
+	return discard(dir)
+}
+
+// plan returns what no image needs. The caller holds the lock that keeps
+// writers away.
+func (s *Store) plan(ctx context.Context, o PruneOptions) ([]Garbage, error) {
+	blobs, layers, err := s.needed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []Garbage
+	for _, in := range []struct {
+		kind, dir string
+		needed    map[digest.Digest]bool
+	}{
+		{"blob", s.path("image/blobs/sha256"), blobs},
+		{"layer", s.path("data/overlay2"), layers},
+		{"layer", s.path("data/whiteouts"), layers},
+		{"cache", s.CacheDir(), nil},
+	} {
+		if in.kind == "cache" && !o.Cache {
+			continue
+		}
+		entries, err := os.ReadDir(in.dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for _, e := range entries {
+			if in.needed[digest.NewDigestFromEncoded(digest.SHA256, e.Name())] {
+				continue
+			}
+			path := filepath.Join(in.dir, e.Name())
+			out = append(out, Garbage{Kind: in.kind, Path: path, Size: ownSize(path)})
+		}
+	}
+	return out, nil
+}
+
+// ownSize is diskSize without the registry tree's hard links, which are
+// counted where the blobs are.
+func ownSize(path string) int64 {
+	links := filepath.Join(path, tree.Root, "docker/registry/v2/blobs") + string(filepath.Separator)
+	var n int64
+	_ = filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && !strings.HasPrefix(p, links) {
+			if fi, err := d.Info(); err == nil {
+				n += fi.Size()
+			}
+		}
+		return nil
+	})
+	return n
+}
+
+// needed returns the blobs and the layers of all images. It fails rather than
+// miss one: what it does not name is removed.
+func (s *Store) needed(ctx context.Context) (blobs, layers map[digest.Digest]bool, err error) {
+	idx, err := s.readIndex()
+	if err != nil {
+		return nil, nil, err
+	}
+	blobs, layers = map[digest.Digest]bool{}, map[digest.Digest]bool{}
+	for _, entry := range idx.Manifests {
+		blobs[entry.Digest] = true
+		manifests, sub, err := s.manifests(ctx, entry)
+		if err != nil {
+			return nil, nil, fmt.Errorf("image %s: %w", nameOr(entry), err)
+		}
+		if sub != nil {
+			for _, m := range sub.Manifests { // attestations too
+				blobs[m.Digest] = true
+			}
+		}
+		for _, m := range manifests {
+			img, err := s.readImage(ctx, m)
+			if err != nil {
+				return nil, nil, fmt.Errorf("image %s: %w", nameOr(entry), err)
+			}
+			for _, d := range append([]ocispec.Descriptor{m, img.Manifest.Config}, img.Manifest.Layers...) {
+				blobs[d.Digest] = true
+			}
+			for _, l := range img.Layers {
+				layers[l.ID] = true
+			}
+		}
+	}
+	return blobs, layers, nil
+}
+
+// holders names the processes that write to the store.
+func (s *Store) holders() string {
+	names, _ := filepath.Glob(s.path("tmp", sessionPrefix+"*"))
+	var out []string
+	for _, name := range names {
+		f, err := os.Open(name)
+		if err != nil {
+			continue
+		}
+		if dead, err := tryFlock(f, true); err == nil && !dead {
+			if head, _, err := readRecord(f); err == nil {
+				out = append(out, fmt.Sprintf("process %d", head.PID))
+			}
+		}
+		_ = f.Close()
+	}
+	if len(out) == 0 {
+		return "another process"
+	}
+	return strings.Join(out, ", ")
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"archive/tar"
 	"errors"
 	"fmt"
 	"os"
@@ -53,4 +54,32 @@ func freeSpace(dir string) (int64, error) {
 		return 0, fmt.Errorf("free space of %s: %w", dir, err)
 	}
 	return int64(st.Bavail) * st.Bsize, nil
+}
+
+// diskErrors are what the disk says, never the name of a file.
+func diskErrors() []error {
+	return []error{unix.ENOSPC, unix.EDQUOT, unix.EROFS, unix.EIO, unix.EMFILE, unix.ENFILE, unix.EPERM, unix.ENOMEM}
+}
+
+// makeNode makes a device node or a fifo.
+func makeNode(in *os.Root, name string, h *tar.Header) error {
+	d, err := in.Open(".")
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	mode := uint32(h.Mode & 0o777)
+	switch h.Typeflag {
+	case tar.TypeChar:
+		mode |= unix.S_IFCHR
+	case tar.TypeBlock:
+		mode |= unix.S_IFBLK
+	default:
+		mode |= unix.S_IFIFO
+	}
+	err = unix.Mknodat(int(d.Fd()), name, mode, int(unix.Mkdev(uint32(h.Devmajor), uint32(h.Devminor))))
+	if err != nil {
+		return &os.PathError{Op: "mknod", Path: name, Err: err}
+	}
+	return nil
 }

@@ -3,6 +3,7 @@
 package store
 
 import (
+	"archive/tar"
 	"errors"
 	"fmt"
 	"math"
@@ -18,3 +19,9 @@ func syncFS(f *os.File) error { return f.Sync() }
 func bootID() string { return "" }
 
 func freeSpace(string) (int64, error) { return math.MaxInt64, nil }
+
+func diskErrors() []error { return nil }
+
+func makeNode(_ *os.Root, name string, _ *tar.Header) error {
+	return fmt.Errorf("make node %s: %w", name, errors.ErrUnsupported)
+}

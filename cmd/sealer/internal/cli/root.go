@@ -59,6 +59,7 @@ commands, and a registry with every container image that will be pulled.
 	f.BoolVar(&a.debug, "debug", false, "log what is done, on stderr")
 	f.StringVar(&a.progress, "progress", "auto", "progress on stderr: auto, plain, json or none")
 	cmd.AddCommand(
+		a.build(),
 		a.completion(),
 		a.images(),
 		a.initialise(),

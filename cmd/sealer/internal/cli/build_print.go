@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/clusterimage/sealer/build"
+	"github.com/clusterimage/sealer/registry/mirror"
+	"github.com/clusterimage/sealer/registry/platform"
+)
+
+// printBuild prints what a build made, or what a dry run would fetch.
+func (a *app) printBuild(f *buildFlags, o build.Options, r *build.Result) error {
+	v := buildResult{Digest: r.Descriptor.Digest, Names: []string{}, Warnings: r.Warnings}
+	for _, t := range o.Tags {
+		v.Names = append(v.Names, t.Familiar())
+	}
+	for _, im := range r.Images {
+		b := builtImage{Platform: platform.String(im.Platform), Digest: im.Descriptor.Digest, Images: im.Config.Images}
+		if im.Mirror != nil {
+			b.Fetch = &transferCounts{Blobs: im.Mirror.Fetched.Blobs, Bytes: im.Mirror.Fetched.Bytes, ReusedBytes: im.Mirror.Reused.Bytes}
+		}
+		v.Images = append(v.Images, b)
+	}
+	if f.quiet {
+		if v.Digest != "" {
+			fmt.Fprintln(a.Out, v.Digest)
+		}
+		return nil
+	}
+	return f.output.print(a.Out, v, func(w io.Writer) error {
+		if o.DryRun {
+			return printPlan(w, r)
+		}
+		for _, im := range r.Images {
+			fmt.Fprintf(w, "%s: %d container images%s\n", platform.String(im.Platform), len(im.Config.Images), fetched(im.Mirror))
+		}
+		for _, n := range v.Names {
+			fmt.Fprintf(w, "built %s\n", n)
+		}
+		_, err := fmt.Fprintln(w, v.Digest)
+		return err
+	})
+}
+
+// fetched says what a mirror run moved.
+func fetched(m *mirror.Result) string {
+	if m == nil {
+		return ""
+	}
+	return fmt.Sprintf(", %s fetched, %s reused", size(m.Fetched.Bytes), size(m.Reused.Bytes))
+}
+
+func printPlan(w io.Writer, r *build.Result) error {
+	for _, im := range r.Images {
+		fmt.Fprintf(w, "%s:\n", platform.String(im.Platform))
+		if im.Mirror == nil {
+			fmt.Fprintln(w, "  nothing to mirror")
+			continue
+		}
+		var rows [][]string
+		for _, m := range im.Mirror.Images {
+			rows = append(rows, []string{m.Reference.String(), size(m.Size), m.Descriptor.Digest.String()})
+		}
+		if err := table(w, []string{"IMAGE", "SIZE", "DIGEST"}, rows); err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "to fetch: %d blobs, %s; here already: %d blobs, %s\n",
+			im.Mirror.Fetched.Blobs, size(im.Mirror.Fetched.Bytes), im.Mirror.Reused.Blobs, size(im.Mirror.Reused.Bytes))
+	}
+	return nil
+}

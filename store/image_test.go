@@ -1,0 +1,489 @@
+package store_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/clusterimage/sealer/registry/platform"
+	"github.com/clusterimage/sealer/registry/ref"
+	"github.com/clusterimage/sealer/registry/tree"
+	"github.com/clusterimage/sealer/store"
+)
+
+// entry is one entry of a tar: a directory when its name ends with "/", a
+// symbolic link with link, a hard link with hard, else a file.
+type entry struct {
+	name, content, link, hard string
+	mode                      int64
+	typ                       byte
+}
+
+func writeTar(entries ...entry) func(io.Writer) error {
+	return func(w io.Writer) error {
+		tw := tar.NewWriter(w)
+		for _, e := range entries {
+			h := &tar.Header{Name: e.name, Mode: 0o644, Size: int64(len(e.content)), ModTime: time.Unix(1, 0), Typeflag: tar.TypeReg}
+			switch {
+			case e.typ != 0:
+				h.Typeflag = e.typ
+			case e.link != "":
+				h.Typeflag, h.Linkname = tar.TypeSymlink, e.link
+			case e.hard != "":
+				h.Typeflag, h.Linkname = tar.TypeLink, e.hard
+			case e.name[len(e.name)-1] == '/':
+				h.Typeflag, h.Mode = tar.TypeDir, 0o755
+			}
+			if e.mode != 0 {
+				h.Mode = e.mode
+			}
+			if err := tw.WriteHeader(h); err != nil {
+				return err
+			}
+			if _, err := io.WriteString(tw, e.content); err != nil {
+				return err
+			}
+		}
+		return tw.Close()
+	}
+}
+
+func file(name, content string) entry { return entry{name: name, content: content} }
+
+func layer(t testing.TB, s *store.Store, entries ...entry) store.Layer {
+	t.Helper()
+	l, err := s.WriteLayer(t.Context(), store.LayerOptions{}, writeTar(entries...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// blob puts content into the store.
+func blob(t testing.TB, s *store.Store, content string) ocispec.Descriptor {
+	t.Helper()
+	d := describe([]byte(content))
+	if err := s.PutBlob(t.Context(), d, copyIn([]byte(content))); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// document describes the mirrored image name, which is one blob, its manifest.
+func document(t testing.TB, s *store.Store, name, content string) *tree.Document {
+	t.Helper()
+	d := blob(t, s, content)
+	return &tree.Document{
+		Repositories: []tree.Repository{{
+			Name: name, Tags: []tree.Tag{{Name: "v1", Digest: d.Digest}},
+			Revisions: []tree.Revision{{Digest: d.Digest, MediaType: ocispec.MediaTypeImageManifest, Size: d.Size}},
+		}},
+		Blobs: []tree.Blob{{Digest: d.Digest, Size: d.Size}},
+	}
+}
+
+func names(t testing.TB, list ...string) []ref.Reference {
+	t.Helper()
+	var out []ref.Reference
+	for _, n := range list {
+		r, err := ref.Parse(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// write writes an image of the layers for a platform, without committing it.
+func write(t testing.TB, s *store.Store, p string, layers ...store.Layer) ocispec.Descriptor {
+	t.Helper()
+	pl, err := platform.Parse(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := store.Config{SealerVersion: "1", Type: store.TypeKubeInstaller, Platform: pl}
+	for _, l := range layers {
+		origin := store.ConfigLayer{Type: "COPY", Value: "x ."}
+		if l.Descriptors[0].MediaType == tree.MediaTypeDocument {
+			origin = store.ConfigLayer{Type: store.LayerTypeBase, Value: store.RegistryLayerValue}
+		}
+		c.Layers = append(c.Layers, origin)
+	}
+	d, err := s.WriteImage(t.Context(), c, layers, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// commit makes an image of one file and one mirrored image, with content of
+// its own.
+func commit(t testing.TB, s *store.Store, name, content string) ocispec.Descriptor {
+	t.Helper()
+	reg, err := s.WriteRegistryLayer(t.Context(), document(t, s, "library/nginx", "manifest "+content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := write(t, s, "linux/amd64", layer(t, s, file("etc/a", content)), reg)
+	if err := s.Commit(t.Context(), names(t, name), d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// content returns all files of a tree.
+func content(t testing.TB, fsys fs.FS) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	err := fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := fs.ReadFile(fsys, p)
+		out[p] = string(b)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestImage(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir())
+	if all, err := s.Images(t.Context()); len(all) != 0 || err != nil {
+		t.Fatalf("Images of an empty store: %v, %v", all, err)
+	}
+	d := commit(t, s, "nginx", "one")
+	img, err := s.Image(t.Context(), "docker.io/library/nginx:latest", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if img.Descriptor.Digest != d.Digest || img.ID != d.Digest.Encoded() || img.Plain || time.Since(img.Built) > time.Hour {
+		t.Errorf("image %+v", img)
+	}
+	if diff := cmp.Diff([]string{"docker.io/library/nginx:latest"}, img.Names); diff != "" {
+		t.Error(diff)
+	}
+	if len(img.Layers) != 2 || len(img.Documents) != 1 || img.Layers[0].Size != 3 || img.Config.Layers[1].ID != img.Layers[1].ID {
+		t.Errorf("layers %+v", img.Layers)
+	}
+	if img.Manifest.ArtifactType != store.ArtifactType || img.Manifest.Layers[0].Annotations[store.AnnotationLayerType] != "COPY" {
+		t.Errorf("manifest %+v", img.Manifest)
+	}
+	// The registry tree is hard links to the blobs.
+	mirrored := img.Documents[0].Blobs[0].Digest
+	a, err := os.Stat(filepath.Join(s.LayerDir(img.Layers[1].ID), tree.Root, tree.BlobPath(mirrored)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.Stat(s.BlobPath(mirrored))
+	if err != nil || !os.SameFile(a, b) || a.Mode().Perm() != 0o444 {
+		t.Errorf("%v is no hard link to %v", a, b)
+	}
+	// By ID, by a piece of it, and in a second process.
+	other := open(t, s.Root())
+	for _, id := range []string{img.ID, img.ID[:7], "sha256:" + img.ID, "nginx@sha256:" + img.ID} {
+		if got, err := other.Image(t.Context(), id, nil); err != nil || got.ID != img.ID {
+			t.Errorf("Image(%s): %v", id, err)
+		}
+	}
+	for _, id := range []string{"nginx:v2", "ffff0000", "x/nginx"} {
+		if _, err := other.Image(t.Context(), id, nil); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("Image(%s): %v", id, err)
+		}
+	}
+	if left := temporaries(t, s); left != nil {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// Equal inputs, equal digests: in another store, at another time.
+func TestImageIsReproducible(t *testing.T) {
+	t.Parallel()
+	a := commit(t, open(t, t.TempDir()), "a", "x")
+	b := commit(t, open(t, t.TempDir()), "b", "x")
+	if a.Digest != b.Digest {
+		t.Errorf("%s and %s", a.Digest, b.Digest)
+	}
+}
+
+func TestPlatforms(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir())
+	amd := write(t, s, "linux/amd64", layer(t, s, file("a", "amd64")))
+	arm := write(t, s, "linux/arm64", layer(t, s, file("a", "arm64")))
+	idx, err := s.WriteIndex(t.Context(), []ocispec.Descriptor{amd, arm}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Commit(t.Context(), names(t, "multi"), idx); err != nil {
+		t.Fatal(err)
+	}
+	for p, want := range map[string]ocispec.Descriptor{"linux/amd64": amd, "linux/arm64": arm} {
+		pl, err := platform.Parse(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		img, err := s.Image(t.Context(), "multi", &pl)
+		if err != nil || img.ManifestDescriptor.Digest != want.Digest || len(img.Platforms) != 2 || img.Index == nil {
+			t.Errorf("%s: %+v, %v", p, img, err)
+		}
+	}
+	if _, err := s.Image(t.Context(), "multi", &ocispec.Platform{OS: "linux", Architecture: "s390x"}); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("s390x: %v", err)
+	}
+	if all, err := s.Images(t.Context()); err != nil || len(all) != 2 {
+		t.Errorf("Images: %d, %v", len(all), err)
+	}
+}
+
+func TestTagAndRemove(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	s := open(t, t.TempDir())
+	commit(t, s, "a", "one")
+	two := commit(t, s, "b", "two")
+	if err := s.Tag(ctx, "a", names(t, "a:v2")[0]); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := s.Remove(ctx, "a"); err != nil || r.ID != "" || len(r.Names) != 1 {
+		t.Fatalf("Remove one name: %+v, %v", r, err)
+	}
+	if _, err := s.Image(ctx, "a:v2", nil); err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.Remove(ctx, "a:v2")
+	if err != nil || r.ID == "" || r.Pruned.Size == 0 {
+		t.Fatalf("Remove the last name: %+v, %v", r, err)
+	}
+	if _, err := s.Remove(ctx, "a:v2"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("Remove again: %v", err)
+	}
+	// Only what b needs is left, and it is whole.
+	img, err := s.Image(ctx, "b", nil)
+	if err != nil || img.Descriptor.Digest != two.Digest {
+		t.Fatal(err)
+	}
+	blobs, err := os.ReadDir(filepath.Join(s.Root(), "image/blobs/sha256"))
+	if err != nil || len(blobs) != 2+len(img.Manifest.Layers) {
+		t.Errorf("%d blobs, %v", len(blobs), err)
+	}
+	layers, err := os.ReadDir(filepath.Join(s.Root(), "data/overlay2"))
+	if err != nil || len(layers) != 2 {
+		t.Errorf("%d layers, %v", len(layers), err)
+	}
+	// A name that moves takes the image that had nothing else.
+	commit(t, s, "b", "three")
+	if _, err := s.Image(ctx, two.Digest.Encoded(), nil); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("the image that lost its name: %v", err)
+	}
+}
+
+// Commit of what a pull brought: blobs only.
+func TestCommitUnpacks(t *testing.T) {
+	t.Parallel()
+	from := open(t, t.TempDir())
+	d := commit(t, from, "a", "one")
+	img, err := from.Image(t.Context(), "a", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := open(t, t.TempDir())
+	all := append([]ocispec.Descriptor{d, img.Manifest.Config}, img.Manifest.Layers...)
+	for i, b := range all {
+		if err := to.Commit(t.Context(), names(t, "a"), d); !errors.Is(err, store.ErrNotFound) {
+			t.Fatalf("Commit with %d blobs of %d: %v", i, len(all), err)
+		}
+		content, err := from.ReadBlob(t.Context(), b.Digest, b.Size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := to.PutBlob(t.Context(), b, copyIn(content)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if all, _ := to.Images(t.Context()); len(all) != 0 {
+		t.Fatalf("visible before Commit: %v", all)
+	}
+	if err := to.Commit(t.Context(), names(t, "a"), d); err != nil {
+		t.Fatal(err)
+	}
+	r, err := to.Rootfs(img.LayerIDs())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if b, err := fs.ReadFile(r, "etc/a"); string(b) != "one" {
+		t.Errorf("etc/a is %q, %v", b, err)
+	}
+	if faults := tree.VerifyLinks(to.LayerDir(img.Layers[1].ID), img.Documents[0]); len(faults) > 0 {
+		t.Error(faults)
+	}
+}
+
+func TestRootfs(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir())
+	ids := []digest.Digest{
+		layer(t, s, file("etc/a", "1"), file("etc/b", "1"), file("opaque/x", "1"), file("gone/y", "1"), file("file", "1"), file("dir/z", "1"),
+			entry{name: "lib", link: "/usr/lib"}, file("usr/lib/so", "1"), entry{name: "out", link: "../../../etc/a"}, entry{name: "loop", link: "loop"}).ID,
+		layer(t, s, file("etc/a", "2"), file("etc/.wh.b", ""), file("opaque/.wh..wh..opq", ""), file("opaque/new", "2"), file(".wh.gone", ""),
+			file("dir", "2"), file("file/now", "2"), file("usr/lib/so", "2")).ID,
+		layer(t, s, file("gone/again", "3")).ID,
+	}
+	r, err := s.Rootfs(ids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	got := map[string]string{}
+	err = fs.WalkDir(r, ".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		if d.Type()&fs.ModeSymlink != 0 {
+			got[p], err = r.ReadLink(p)
+			return err
+		}
+		b, err := fs.ReadFile(r, p)
+		got[p] = string(b)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"etc/a": "2", "opaque/new": "2", "gone/again": "3", "dir": "2", "file/now": "2", "usr/lib/so": "2",
+		"lib": "/usr/lib", "out": "../../../etc/a", "loop": "loop",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for name, want := range map[string]string{"lib/so": "2", "out": "2"} {
+		if b, err := fs.ReadFile(r, name); string(b) != want {
+			t.Errorf("%s: %q, %v", name, b, err)
+		}
+	}
+	for _, name := range []string{"etc/b", "opaque/x", "gone/y", "dir/z", "etc/.wh.b", "loop", "none/x", "etc/a/x"} {
+		if _, err := fs.ReadFile(r, name); err == nil {
+			t.Errorf("%s can be read", name)
+		}
+	}
+	if _, err := s.Rootfs([]digest.Digest{digest.FromString("no layer")}); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("no layer: %v", err)
+	}
+}
+
+// A Rootfs keeps the rules of fs.FS.
+func TestRootfsIsAnFS(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir())
+	r, err := s.Rootfs([]digest.Digest{
+		layer(t, s, file("a/b/c", "1"), file("a/d", "1"), entry{name: "a/l", link: "d"}).ID,
+		layer(t, s, file("a/b/e", "2"), file("a/.wh.d", ""), file("a/d/f", "2")).ID,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := fstest.TestFS(r, "a/b/c", "a/b/e", "a/d/f"); err != nil {
+		t.Error(err)
+	}
+	empty, err := s.Rootfs(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := fstest.TestFS(empty); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWriteLayerCompressions(t *testing.T) {
+	t.Parallel()
+	big := bytes.Repeat([]byte("some text that repeats "), 600_000) // several pieces
+	tarball := writeTar(file("big", string(big)), file("small", "x"), entry{name: "empty/"})
+	var ids []digest.Digest
+	for _, c := range []string{store.CompressionZstd, store.CompressionGzip, store.CompressionNone} {
+		from := open(t, t.TempDir())
+		l, err := from.WriteLayer(t.Context(), store.LayerOptions{Compression: c}, tarball)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.Size != int64(len(big))+1 {
+			t.Errorf("%s: size %d", c, l.Size)
+		}
+		ids = append(ids, l.ID)
+		// What is unpacked on the way in is what the blob unpacks to.
+		d := write(t, from, "amd64", l)
+		if err := from.Commit(t.Context(), names(t, "a"), d); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.RemoveAll(from.LayerDir(l.ID)); err != nil {
+			t.Fatal(err)
+		}
+		if err := from.Commit(t.Context(), names(t, "a"), d); err != nil {
+			t.Fatal(err)
+		}
+		if got := content(t, os.DirFS(from.LayerDir(l.ID))); got["big"] != string(big) || got["small"] != "x" {
+			t.Errorf("%s: unpacked otherwise", c)
+		}
+	}
+	if len(slices.Compact(slices.Clone(ids))) != 1 {
+		t.Errorf("IDs differ with the compression: %v", ids)
+	}
+	if _, err := open(t, t.TempDir()).WriteLayer(t.Context(), store.LayerOptions{Compression: "rar"}, tarball); err == nil {
+		t.Error("rar")
+	}
+}
+
+func TestWriteLayerFails(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("source broke")
+	for name, tc := range map[string]struct {
+		write func(io.Writer) error
+		want  error
+	}{
+		"source":    {func(w io.Writer) error { _ = writeTar(file("a", "1"))(w); return broken }, broken},
+		"cut":       {func(w io.Writer) error { _, err := w.Write(make([]byte, 100)); return err }, store.ErrInvalid},
+		"no tar":    {func(w io.Writer) error { _, err := w.Write(bytes.Repeat([]byte("x"), 2048)); return err }, store.ErrInvalid},
+		"cancelled": {func(w io.Writer) error { return context.Canceled }, context.Canceled},
+		"endless": {func(w io.Writer) error { // the tar is refused long before its end
+			if err := writeTar(file("../x", "1"))(w); err != nil {
+				return err
+			}
+			for {
+				if _, err := w.Write(make([]byte, 1<<20)); err != nil {
+					return fmt.Errorf("write: %w", err)
+				}
+			}
+		}, store.ErrInvalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, t.TempDir())
+			if _, err := s.WriteLayer(t.Context(), store.LayerOptions{}, tc.write); !errors.Is(err, tc.want) {
+				t.Errorf("WriteLayer: %v, want %v", err, tc.want)
+			}
+			if left := temporaries(t, s); left != nil {
+				t.Errorf("left: %v", left)
+			}
+		})
+	}
+}

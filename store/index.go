@@ -1,0 +1,154 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+const (
+	// annotationBuilt is the annotation of an entry of index.json that says
+	// when the image was built here, or came here.
+	annotationBuilt = "io.sealer.image.built"
+
+	layoutContent = `{"imageLayoutVersion":"1.0.0"}`
+)
+
+// readIndex reads index.json, which is whole at any time. A store without one
+// is empty.
+func (s *Store) readIndex() (*ocispec.Index, error) {
+	path := s.path("image", ocispec.ImageIndexFile)
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return newIndex(), nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read images: %w", err)
+	}
+	idx := newIndex()
+	if err := json.Unmarshal(b, idx); err != nil {
+		return nil, fmt.Errorf("read images: %s: %w: %w", path, ErrInvalid, err)
+	}
+	for _, d := range idx.Manifests {
+		if err := checkDigest(d.Digest); err != nil {
+			return nil, fmt.Errorf("read images: %s: %w", path, err)
+		}
+	}
+	return idx, nil
+}
+
+func newIndex() *ocispec.Index {
+	return &ocispec.Index{
+		Versioned: specs.Versioned{SchemaVersion: 2},
+		MediaType: ocispec.MediaTypeImageIndex,
+		Manifests: []ocispec.Descriptor{},
+	}
+}
+
+// updateIndex lets change change index.json while no other process does, and
+// replaces it in one step, flushed.
+func (s *Store) updateIndex(ctx context.Context, change func(*ocispec.Index) error) (err error) {
+	if err := s.makeDirs(); err != nil {
+		return fmt.Errorf("write to store %s: %w", s.root, err)
+	}
+	lock, err := s.lock(ctx, "index", true)
+	if err != nil {
+		return fmt.Errorf("write images: %w", err)
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	idx, err := s.readIndex()
+	if err != nil {
+		return err
+	}
+	if err := change(idx); err != nil {
+		return err
+	}
+	slices.SortStableFunc(idx.Manifests, func(a, b ocispec.Descriptor) int {
+		return strings.Compare(nameOf(a), nameOf(b))
+	})
+	b, err := json.MarshalIndent(idx, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write images: %w", err)
+	}
+	for _, f := range []struct {
+		name    string
+		content []byte
+	}{{ocispec.ImageLayoutFile, []byte(layoutContent)}, {ocispec.ImageIndexFile, b}} {
+		if err := s.replaceFile(ctx, s.path("image", f.name), f.content); err != nil {
+			return fmt.Errorf("write images: %w", err)
+		}
+	}
+	return nil
+}
+
+// replaceFile puts a small file in its place in one step, flushed.
+func (s *Store) replaceFile(ctx context.Context, path string, content []byte) (err error) {
+	if have, err := os.ReadFile(path); err == nil && string(have) == string(content) {
+		return nil
+	}
+	f, err := s.tempFile(ctx, "file")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, discard(f)) }()
+	if _, err := f.Write(content); err != nil {
+		return err
+	}
+	if err := errors.Join(f.Chmod(0o644), f.Sync()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(s.path("image"))
+}
+
+// nameOf returns the name of an entry of index.json, "" when it has none.
+func nameOf(d ocispec.Descriptor) string { return d.Annotations[ocispec.AnnotationRefName] }
+
+// builtOf returns when an entry of index.json came into being here.
+func builtOf(d ocispec.Descriptor) time.Time {
+	t, err := time.Parse(time.RFC3339Nano, d.Annotations[annotationBuilt])
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+// setName makes name point at desc: "" adds desc unless it is there. Its entry
+// without a name goes when it gets one. built is kept when desc is there
+// already.
+func setName(idx *ocispec.Index, name string, desc ocispec.Descriptor, built time.Time) {
+	known := false
+	for _, d := range idx.Manifests {
+		if d.Digest == desc.Digest {
+			known = true
+			if t := builtOf(d); !t.IsZero() {
+				built = t
+			}
+		}
+	}
+	if name == "" && known {
+		return
+	}
+	idx.Manifests = slices.DeleteFunc(idx.Manifests, func(d ocispec.Descriptor) bool {
+		return nameOf(d) == name && name != "" || nameOf(d) == "" && d.Digest == desc.Digest
+	})
+	entry := ocispec.Descriptor{
+		MediaType: desc.MediaType, ArtifactType: desc.ArtifactType, Digest: desc.Digest, Size: desc.Size, Platform: desc.Platform,
+		Annotations: map[string]string{annotationBuilt: built.UTC().Format(time.RFC3339Nano)},
+	}
+	if name != "" {
+		entry.Annotations[ocispec.AnnotationRefName] = name
+	}
+	idx.Manifests = append(idx.Manifests, entry)
+}

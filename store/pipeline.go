@@ -1,0 +1,226 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"os"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/opencontainers/go-digest"
+	"golang.org/x/sync/errgroup"
+)
+
+// pieceSize is how much of a tar is compressed by itself. Zstd finds matches
+// no further back than this; more costs memory, less costs compression.
+const pieceSize = 4 << 20
+
+// A pipeline takes a tar once and hashes, compresses and unpacks it at the
+// same time. Each piece of it is shared by the three, read-only.
+type pipeline struct {
+	compressor compressor
+	blob       *os.File
+	unpack     func(context.Context, io.Reader) (int64, error)
+
+	free    chan *piece // bounds the memory
+	toHash  chan *piece
+	toFiles chan *piece
+	toPack  chan *piece // to whoever compresses
+	packed  chan *piece // to the blob, in order
+}
+
+// A piece is a part of the tar on its way.
+type piece struct {
+	buf  []byte
+	refs atomic.Int32
+	out  chan packed
+}
+
+type packed struct {
+	b   []byte
+	err error
+}
+
+// done is what a pipeline found out.
+type done struct {
+	id       digest.Digest // of the tar
+	size     int64         // of the files in it
+	blob     digest.Digest
+	blobSize int64
+}
+
+func newPipeline(c compressor, blob *os.File, unpack func(context.Context, io.Reader) (int64, error)) *pipeline {
+	n := runtime.GOMAXPROCS(0) + 3
+	p := &pipeline{
+		compressor: c, blob: blob, unpack: unpack,
+		free: make(chan *piece, n), toHash: make(chan *piece, n), toFiles: make(chan *piece, n),
+		toPack: make(chan *piece, n), packed: make(chan *piece, n),
+	}
+	for range n {
+		p.free <- nil // made when first needed: most layers are small
+	}
+	return p
+}
+
+func (p *pipeline) run(ctx context.Context, write func(w io.Writer) error) (done, error) {
+	var d done
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		h := sha256.New()
+		for pc := range p.toHash {
+			h.Write(pc.buf)
+			p.release(pc)
+		}
+		d.id = digest.NewDigestFromBytes(digest.SHA256, h.Sum(nil))
+		return nil
+	})
+	g.Go(func() (err error) {
+		r := &pieceReader{p: p, ctx: ctx}
+		if d.size, err = p.unpack(ctx, r); err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, r) // what follows the end of the archive
+		return err
+	})
+	for range runtime.GOMAXPROCS(0) {
+		g.Go(func() error {
+			for pc := range p.toPack {
+				b, err := p.compressor.compress(pc.buf)
+				pc.out <- packed{b, err}
+			}
+			return nil
+		})
+	}
+	g.Go(func() error {
+		w := newBlobWriter(p.blob, unlimited)
+		for pc := range p.packed {
+			out := <-pc.out
+			if out.err != nil {
+				return out.err
+			}
+			if _, err := w.Write(out.b); err != nil {
+				return err
+			}
+			p.release(pc)
+		}
+		d.blob, d.blobSize = w.digest(), w.n
+		return nil
+	})
+	w := &pieceWriter{p: p, ctx: ctx}
+	err := write(w)
+	if err == nil {
+		err = w.flush()
+	}
+	if err == nil && w.n == 0 {
+		err = errors.New("nothing was written")
+	}
+	// What write returns after one of the three failed is only the echo of
+	// that; but when it fails by itself they see a tar that ends too early.
+	own := err != nil && ctx.Err() == nil
+	for _, c := range []chan *piece{p.toHash, p.toFiles, p.toPack, p.packed} {
+		close(c)
+	}
+	if failed := g.Wait(); failed != nil && !own {
+		return d, failed
+	}
+	return d, err
+}
+
+// release gives a piece back once all who share it are done.
+func (p *pipeline) release(pc *piece) {
+	if pc.refs.Add(-1) == 0 {
+		pc.buf = pc.buf[:0]
+		p.free <- pc
+	}
+}
+
+// A pieceWriter cuts what is written into pieces.
+type pieceWriter struct {
+	p   *pipeline
+	ctx context.Context //nolint:containedctx // an io.Writer is given none
+	cur *piece
+	n   int64
+}
+
+// Write implements io.Writer.
+func (w *pieceWriter) Write(b []byte) (int, error) {
+	total := len(b)
+	for len(b) > 0 {
+		if w.cur == nil {
+			if err := w.next(); err != nil {
+				return total - len(b), err
+			}
+		}
+		n := min(len(b), pieceSize-len(w.cur.buf))
+		w.cur.buf = append(w.cur.buf, b[:n]...)
+		b = b[n:]
+		w.n += int64(n)
+		if len(w.cur.buf) == pieceSize {
+			if err := w.flush(); err != nil {
+				return total - len(b), err
+			}
+		}
+	}
+	return total, nil
+}
+
+func (w *pieceWriter) next() error {
+	select {
+	case w.cur = <-w.p.free:
+	case <-w.ctx.Done():
+		return context.Cause(w.ctx)
+	}
+	if w.cur == nil {
+		w.cur = &piece{}
+		if w.n > 0 {
+			w.cur.buf = make([]byte, 0, pieceSize) // it is no small layer
+		}
+	}
+	return nil
+}
+
+// flush hands the current piece to the three.
+func (w *pieceWriter) flush() error {
+	pc := w.cur
+	if pc == nil {
+		return w.ctx.Err()
+	}
+	w.cur = nil
+	pc.refs.Store(3)
+	pc.out = make(chan packed, 1)
+	for _, c := range []chan *piece{w.p.toHash, w.p.toFiles, w.p.toPack, w.p.packed} {
+		c <- pc // never blocks: each holds all pieces that there are
+	}
+	return nil
+}
+
+// A pieceReader reads the pieces as one stream.
+type pieceReader struct {
+	p    *pipeline
+	ctx  context.Context //nolint:containedctx // an io.Reader is given none
+	cur  *piece
+	read int
+}
+
+// Read implements io.Reader.
+func (r *pieceReader) Read(b []byte) (int, error) {
+	for r.cur == nil {
+		select {
+		case pc, ok := <-r.p.toFiles:
+			if !ok {
+				return 0, io.EOF
+			}
+			r.cur, r.read = pc, 0
+		case <-r.ctx.Done():
+			return 0, context.Cause(r.ctx)
+		}
+	}
+	n := copy(b, r.cur.buf[r.read:])
+	if r.read += n; r.read == len(r.cur.buf) {
+		r.p.release(r.cur)
+		r.cur = nil
+	}
+	return n, nil
+}

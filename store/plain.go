@@ -1,0 +1,155 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/clusterimage/sealer/registry/platform"
+	"github.com/clusterimage/sealer/registry/ref"
+	"github.com/clusterimage/sealer/registry/tree"
+)
+
+const (
+	// AnnotationExtension and AnnotationContainerImages are the annotations of
+	// a manifest by which sealer 0.9 and later make a ClusterImage of a plain
+	// OCI image; see pkg/define/image/v1 of github.com/sealerio/sealer.
+	AnnotationExtension       = "sealer.image.extension"
+	AnnotationContainerImages = "sealer.image.container.images"
+)
+
+// An Extension is the value of AnnotationExtension.
+type Extension struct {
+	BuildClient   BuildClient       `json:"buildClient"`
+	SchemaVersion string            `json:"schemaVersion"`
+	Type          string            `json:"type,omitempty"`
+	Applications  []Application     `json:"applications,omitempty"`
+	Labels        map[string]string `json:"labels,omitempty"`
+	Env           map[string]string `json:"env,omitempty"`
+	Launch        ExtensionLaunch   `json:"launch"`
+}
+
+// BuildClient is what built an image.
+type BuildClient struct {
+	SealerVersion  string `json:"sealerVersion"`
+	BuildahVersion string `json:"buildahVersion"`
+}
+
+// ExtensionLaunch says what a start runs.
+type ExtensionLaunch struct {
+	Cmds     []string `json:"cmds,omitempty"`
+	AppNames []string `json:"app_names,omitempty"`
+}
+
+// An ExtensionImage is an element of the value of AnnotationContainerImages, a
+// list.
+type ExtensionImage struct {
+	Image    string            `json:"image"`
+	AppName  string            `json:"appName,omitempty"`
+	Platform *ocispec.Platform `json:"platform,omitempty"`
+}
+
+// plainConfig translates the config of a plain OCI image.
+func plainConfig(m *ocispec.Manifest, c *ocispec.Image) (Config, error) {
+	if len(c.RootFS.DiffIDs) != len(m.Layers) {
+		return Config{}, fmt.Errorf("%w: the config has %d layers, the manifest %d", ErrInvalid, len(c.RootFS.DiffIDs), len(m.Layers))
+	}
+	var ext Extension
+	if v := m.Annotations[AnnotationExtension]; v != "" {
+		if err := json.Unmarshal([]byte(v), &ext); err != nil {
+			return Config{}, fmt.Errorf("%w: annotation %s: %w", ErrInvalid, AnnotationExtension, err)
+		}
+	}
+	out := Config{
+		SealerVersion: ext.BuildClient.SealerVersion,
+		Type:          ext.Type,
+		Platform:      platform.Normalize(c.Platform),
+		Cmd:           Commands{Current: plainCommands(c.Config)},
+		Env:           map[string]string{},
+		Labels:        map[string]string{},
+		Maintainer:    c.Author,
+		Applications:  ext.Applications,
+		Registry:      PrivateRegistry{Name: tree.DefaultRegistry, Naming: tree.NamingPath},
+	}
+	if out.Type == "" {
+		out.Type = TypeKubeInstaller
+	}
+	origin := plainOrigins(c)
+	for i, id := range c.RootFS.DiffIDs {
+		out.Layers = append(out.Layers, ConfigLayer{ID: id, Type: "FROM", Value: origin[i]})
+	}
+	for _, kv := range c.Config.Env {
+		k, v, _ := strings.Cut(kv, "=")
+		out.Env[k] = v
+	}
+	for _, from := range []map[string]string{c.Config.Labels, ext.Labels} {
+		for k, v := range from {
+			out.Labels[k] = v
+		}
+	}
+	for k, v := range ext.Env {
+		out.Env[k] = v
+	}
+	if len(ext.Launch.Cmds)+len(ext.Launch.AppNames) > 0 {
+		out.Launch = &Launch{Apps: ext.Launch.AppNames, Cmds: ext.Launch.Cmds}
+	}
+	images, err := plainImages(m.Annotations[AnnotationContainerImages])
+	out.Images = images
+	return out, err
+}
+
+// plainImages reads the annotation's list of images. What is no reference is
+// kept as it is written: the image was built with it.
+func plainImages(annotation string) ([]MirroredImage, error) {
+	if annotation == "" {
+		return nil, nil
+	}
+	var list []ExtensionImage
+	if err := json.Unmarshal([]byte(annotation), &list); err != nil {
+		return nil, fmt.Errorf("%w: annotation %s: %w", ErrInvalid, AnnotationContainerImages, err)
+	}
+	var out []MirroredImage
+	for _, i := range list {
+		m := MirroredImage{Reference: i.Image}
+		if r, err := ref.Parse(i.Image); err == nil {
+			m.Reference = r.String()
+		}
+		if i.Platform != nil {
+			m.Platforms = []string{platform.String(*i.Platform)}
+		}
+		found := Provenance{Rule: AnnotationContainerImages, Confidence: "certain"}
+		if i.AppName != "" {
+			found.Object = "application/" + i.AppName
+		}
+		m.Found = []Provenance{found}
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+// plainCommands returns the start commands of a plain image: Dockerfile's
+// shell form without its shell, and the exec form as one command.
+func plainCommands(c ocispec.ImageConfig) []string {
+	switch {
+	case len(c.Cmd) == 0:
+		return nil
+	case len(c.Cmd) == 3 && c.Cmd[1] == "-c" && strings.HasSuffix(c.Cmd[0], "sh"):
+		return c.Cmd[2:]
+	}
+	return []string{strings.Join(c.Cmd, " ")}
+}
+
+// plainOrigins returns for each layer what the history says made it, or "".
+func plainOrigins(c *ocispec.Image) []string {
+	out := make([]string, len(c.RootFS.DiffIDs))
+	i := 0
+	for _, h := range c.History {
+		if !h.EmptyLayer && i < len(out) {
+			out[i] = h.CreatedBy
+			i++
+		}
+	}
+	return out
+}

@@ -1,0 +1,342 @@
+package store
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"time"
+)
+
+// The marks of deletions in a layer; OCI image specification, layer.md,
+// "Whiteouts".
+const (
+	whiteoutPrefix = ".wh."
+	whiteoutOpaque = ".wh..wh..opq"
+	whiteoutMeta   = ".wh..wh." // what else begins so is AUFS' own
+)
+
+// unpackOptions say what a tar may hold.
+type unpackOptions struct {
+	devices bool  // device nodes and fifos
+	limit   int64 // bytes of all files together
+}
+
+// An unpacker unpacks one tar, which it does not trust: every name goes
+// through os.Root, which follows no link out of the directory.
+type unpacker struct {
+	o    unpackOptions
+	root *os.Root
+	own  bool  // root: keep owners
+	size int64 // bytes of the files so far
+
+	// The directory of the last file, so that a directory of many files is not
+	// looked up again for each. Dropped whenever an entry could replace a
+	// directory.
+	parent     *os.Root
+	parentName string
+
+	dirs []*tar.Header // their modes and times are set last
+}
+
+// unpack unpacks the uncompressed tar r into dir, an empty directory, and
+// returns the bytes of its files. An error wraps ErrInvalid when it is the
+// tar's fault. r is not read to its end.
+func unpack(ctx context.Context, dir string, r io.Reader, o unpackOptions) (_ int64, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return 0, err
+	}
+	u := &unpacker{o: o, root: root, own: os.Geteuid() == 0}
+	defer func() { err = errors.Join(err, u.leave(), root.Close()) }()
+	tr := tar.NewReader(r)
+	for {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		h, err := tr.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return 0, tarError(err)
+		}
+		if err := u.entry(h, tr); err != nil {
+			return 0, fmt.Errorf("unpack %q: %w", h.Name, err)
+		}
+	}
+	if err := u.leave(); err != nil {
+		return 0, err
+	}
+	for i := len(u.dirs) - 1; i >= 0; i-- {
+		if err := u.attributes(root, u.dirs[i].Name, u.dirs[i]); err != nil {
+			return 0, fmt.Errorf("unpack %q: %w", u.dirs[i].Name, err)
+		}
+	}
+	return u.size, nil
+}
+
+// tarError marks what the tar reader says about the format as the tar's fault.
+func tarError(err error) error {
+	if errors.Is(err, tar.ErrHeader) || errors.Is(err, tar.ErrFieldTooLong) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("%w: read tar: %w", ErrInvalid, err)
+	}
+	return fmt.Errorf("read tar: %w", err)
+}
+
+// entry unpacks one entry.
+func (u *unpacker) entry(h *tar.Header, r io.Reader) error {
+	name, err := localName(h.Name)
+	if err != nil {
+		return err
+	}
+	base := path.Base(name)
+	if strings.HasPrefix(base, whiteoutPrefix) {
+		if base != whiteoutOpaque {
+			if strings.HasPrefix(base, whiteoutMeta) {
+				return nil
+			}
+			if rest := strings.TrimPrefix(base, whiteoutPrefix); rest == "" || rest == "." || rest == ".." {
+				return fmt.Errorf("%w: a whiteout of nothing", ErrInvalid)
+			}
+		}
+		// A deletion is a mark, whatever the entry holds.
+		h = &tar.Header{Typeflag: tar.TypeReg, Mode: 0o644, ModTime: h.ModTime}
+	}
+	switch h.Typeflag {
+	case tar.TypeDir:
+		return u.dir(name, h)
+	case tar.TypeReg, tar.TypeGNUSparse:
+		return u.file(name, h, r)
+	case tar.TypeSymlink:
+		return u.make(name, h, func(in *os.Root, base string) error { return in.Symlink(h.Linkname, base) })
+	case tar.TypeLink:
+		return u.link(name, h)
+	case tar.TypeChar, tar.TypeBlock, tar.TypeFifo:
+		if !u.o.devices {
+			return fmt.Errorf("%w: it is a device node or fifo; these are unpacked only where root asks for it", ErrInvalid)
+		}
+		return u.make(name, h, func(in *os.Root, base string) error { return makeNode(in, base, h) })
+	case tar.TypeXGlobalHeader:
+		return nil
+	}
+	return fmt.Errorf("%w: an entry of type %q", ErrInvalid, h.Typeflag)
+}
+
+// localName returns the path that an entry's name means inside the layer, "."
+// for its root. A name with ".." is refused rather than cleaned: nothing
+// honest writes it.
+func localName(name string) (string, error) {
+	for part := range strings.SplitSeq(name, "/") {
+		if part == ".." {
+			return "", fmt.Errorf("%w: the path leads out of the layer", ErrInvalid)
+		}
+	}
+	if strings.ContainsRune(name, 0) {
+		return "", fmt.Errorf("%w: a NUL byte in the path", ErrInvalid)
+	}
+	return path.Clean(strings.TrimLeft(path.Clean("/"+name), "/")), nil
+}
+
+// dir makes a directory, or keeps the one that is there.
+func (u *unpacker) dir(name string, h *tar.Header) error {
+	if err := u.leave(); err != nil {
+		return err
+	}
+	if name != "." {
+		if fi, err := u.root.Lstat(name); err == nil && !fi.IsDir() {
+			if err := u.root.Remove(name); err != nil {
+				return hostile(err)
+			}
+		}
+		if err := u.root.MkdirAll(name, 0o755); err != nil {
+			return hostile(err)
+		}
+	}
+	h.Name = name
+	u.dirs = append(u.dirs, h)
+	return nil
+}
+
+// file writes a regular file.
+func (u *unpacker) file(name string, h *tar.Header, r io.Reader) error {
+	if h.Size > u.o.limit-u.size {
+		return fmt.Errorf("%w: the layer's files exceed the %d bytes that it should have", ErrInvalid, u.o.limit)
+	}
+	return u.make(name, h, func(in *os.Root, base string) (err error) {
+		f, err := in.OpenFile(base, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, f.Close()) }()
+		n, err := copyBuffer(f, r)
+		u.size += n
+		if err != nil {
+			return err
+		}
+		if n != h.Size {
+			return fmt.Errorf("%w: %d bytes, want %d", ErrInvalid, n, h.Size)
+		}
+		return nil
+	})
+}
+
+// link makes a hard link to an entry that came before.
+func (u *unpacker) link(name string, h *tar.Header) error {
+	target, err := localName(h.Linkname)
+	if err != nil {
+		return fmt.Errorf("hard link to %q: %w", h.Linkname, err)
+	}
+	if target == name {
+		return nil
+	}
+	if err := u.leave(); err != nil {
+		return err
+	}
+	if parent := path.Dir(name); parent != "." {
+		if err := u.root.MkdirAll(parent, 0o755); err != nil {
+			return hostile(err)
+		}
+	}
+	err = u.root.Link(target, name)
+	if errors.Is(err, fs.ErrExist) {
+		if err := u.root.RemoveAll(name); err != nil {
+			return hostile(err)
+		}
+		err = u.root.Link(target, name)
+	}
+	if err != nil {
+		return fmt.Errorf("hard link to %q: %w", h.Linkname, hostile(err))
+	}
+	return nil
+}
+
+// make calls create with the directory of name, which it makes when no entry
+// did, and the last element of name. What has that name already is replaced.
+func (u *unpacker) make(name string, h *tar.Header, create func(in *os.Root, base string) error) error {
+	if name == "." {
+		return fmt.Errorf("%w: the layer's root is no directory", ErrInvalid)
+	}
+	in, err := u.enter(path.Dir(name))
+	if err != nil {
+		return err
+	}
+	base := path.Base(name)
+	err = create(in, base)
+	if errors.Is(err, fs.ErrExist) {
+		if err := in.RemoveAll(base); err != nil {
+			return hostile(err)
+		}
+		err = create(in, base)
+		// It may have been a directory that others were entered through.
+		defer func() { u.parentName = "\x00" }()
+	}
+	if err != nil {
+		return hostile(err)
+	}
+	return u.attributes(in, base, h)
+}
+
+// enter returns the directory name.
+func (u *unpacker) enter(name string) (*os.Root, error) {
+	if u.parent != nil && u.parentName == name {
+		return u.parent, nil
+	}
+	if err := u.leave(); err != nil {
+		return nil, err
+	}
+	if name == "." {
+		return u.root, nil
+	}
+	if err := u.root.MkdirAll(name, 0o755); err != nil {
+		return nil, hostile(err)
+	}
+	in, err := u.root.OpenRoot(name)
+	if err != nil {
+		return nil, hostile(err)
+	}
+	u.parent, u.parentName = in, name
+	return in, nil
+}
+
+// leave closes the directory that was entered last.
+func (u *unpacker) leave() error {
+	if u.parent == nil {
+		return nil
+	}
+	in := u.parent
+	u.parent = nil
+	return in.Close()
+}
+
+// attributes sets owner, mode and times. As an ordinary user the owner must be
+// able to read the layer and to delete it.
+func (u *unpacker) attributes(in *os.Root, name string, h *tar.Header) error {
+	if u.own && (h.Uid != 0 || h.Gid != 0) {
+		if err := in.Lchown(name, h.Uid, h.Gid); err != nil {
+			return hostile(err)
+		}
+	}
+	if h.Typeflag == tar.TypeSymlink {
+		return nil // its mode means nothing, its time nobody reads
+	}
+	mode := h.FileInfo().Mode() & (fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky)
+	if !u.own {
+		mode |= 0o400
+		if h.Typeflag == tar.TypeDir {
+			mode |= 0o700
+		}
+	}
+	if err := in.Chmod(name, mode); err != nil {
+		return hostile(err)
+	}
+	if h.ModTime.IsZero() {
+		h.ModTime = time.Unix(0, 0)
+	}
+	if err := in.Chtimes(name, h.ModTime, h.ModTime); err != nil {
+		return hostile(err)
+	}
+	return nil
+}
+
+// hostile marks an error that the tar's names caused, not the disk: a path
+// through a file or a link that leaves the layer, a name too long.
+func hostile(err error) error {
+	var disk bool
+	for _, e := range diskErrors() {
+		disk = disk || errors.Is(err, e)
+	}
+	if disk || errors.Is(err, ErrInvalid) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrInvalid, err)
+}
+
+// copyBuffer is io.Copy with a pooled buffer, past os.File's ReadFrom, which
+// would allocate one for each file.
+func copyBuffer(w io.Writer, r io.Reader) (int64, error) {
+	buf := buffers.Get().(*[bufferSize]byte)
+	defer buffers.Put(buf)
+	var total int64
+	for {
+		n, err := r.Read(buf[:])
+		if n > 0 {
+			m, werr := w.Write(buf[:n])
+			total += int64(m)
+			if werr != nil {
+				return total, werr
+			}
+		}
+		if err == io.EOF {
+			return total, nil
+		}
+		if err != nil {
+			return total, err
+		}
+	}
+}
