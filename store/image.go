@@ -65,16 +65,33 @@ func (i *Image) LayerIDs() []digest.Digest {
 // index.json last. Of an index, platforms may be missing, but not all. An image
 // that loses its last name to this one is gone, and prune takes its blobs.
 func (s *Store) Commit(ctx context.Context, names []ref.Reference, desc ocispec.Descriptor) error {
+	list := make([]string, len(names))
+	for i, n := range names {
+		list[i] = n.String()
+	}
+	return s.commit(ctx, []entry{{names: list, desc: desc}})
+}
+
+// An entry is an image that gets names.
+type entry struct {
+	names []string
+	desc  ocispec.Descriptor
+}
+
+// commit makes all entries visible in one step.
+func (s *Store) commit(ctx context.Context, entries []entry) error {
 	if _, err := s.begin(ctx); err != nil {
 		return err
 	}
-	manifests, _, err := s.manifests(ctx, desc)
-	if err != nil {
-		return fmt.Errorf("commit image: %w", err)
-	}
-	for _, m := range manifests {
-		if err := s.complete(ctx, m); err != nil {
+	for _, e := range entries {
+		manifests, _, err := s.manifests(ctx, e.desc)
+		if err != nil {
 			return fmt.Errorf("commit image: %w", err)
+		}
+		for _, m := range manifests {
+			if err := s.complete(ctx, m); err != nil {
+				return fmt.Errorf("commit image: %w", err)
+			}
 		}
 	}
 	if err := s.flush(ctx); err != nil {
@@ -82,11 +99,13 @@ func (s *Store) Commit(ctx context.Context, names []ref.Reference, desc ocispec.
 	}
 	built := time.Now()
 	return s.updateIndex(ctx, func(idx *ocispec.Index) error {
-		if len(names) == 0 {
-			setName(idx, "", desc, built)
-		}
-		for _, n := range names {
-			setName(idx, n.String(), desc, built)
+		for _, e := range entries {
+			if len(e.names) == 0 {
+				setName(idx, "", e.desc, built)
+			}
+			for _, n := range e.names {
+				setName(idx, n, e.desc, built)
+			}
 		}
 		return nil
 	})

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -109,7 +110,7 @@ func (s *Store) replaceFile(ctx context.Context, path string, content []byte) (e
 	if err := os.Rename(f.Name(), path); err != nil {
 		return err
 	}
-	return syncDir(s.path("image"))
+	return syncDir(filepath.Dir(path))
 }
 
 // nameOf returns the name of an entry of index.json, "" when it has none.

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -219,20 +217,6 @@ func (s *Store) unpackOptions(limit int64) unpackOptions {
 		limit = unlimited
 	}
 	return unpackOptions{devices: s.o.Devices, limit: limit}
-}
-
-// diskSize returns the bytes of the regular files at path.
-func diskSize(path string) int64 {
-	var n int64
-	_ = filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
-			if fi, err := d.Info(); err == nil {
-				n += fi.Size()
-			}
-		}
-		return nil
-	})
-	return n
 }
 
 // A limitedReader fails, other than io.LimitReader, when there is more.

@@ -118,6 +118,7 @@ func (s *Store) readJSON(ctx context.Context, desc ocispec.Descriptor, limit int
 func (s *Store) manifests(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, *ocispec.Index, error) {
 	switch {
 	case isManifest(desc.MediaType):
+		desc.Annotations = nil // index.json's
 		return []ocispec.Descriptor{desc}, nil, nil
 	case !isIndex(desc.MediaType):
 		return nil, nil, fmt.Errorf("%w: %s is a %q, not a manifest or an image index", ErrInvalid, desc.Digest, desc.MediaType)

@@ -126,7 +126,8 @@ func (s *Store) plan(ctx context.Context, o PruneOptions) ([]Garbage, error) {
 	}{
 		{"blob", s.path("image/blobs/sha256"), blobs},
 		{"layer", s.path("data/overlay2"), layers},
-		{"layer", s.path("data/whiteouts"), layers},
+		{"layer", s.path(overlayDir(false)), layers},
+		{"layer", s.path(overlayDir(true)), layers},
 		{"cache", s.CacheDir(), nil},
 	} {
 		if in.kind == "cache" && !o.Cache {
@@ -171,6 +172,15 @@ func (s *Store) needed(ctx context.Context) (blobs, layers map[digest.Digest]boo
 		return nil, nil, err
 	}
 	blobs, layers = map[digest.Digest]bool{}, map[digest.Digest]bool{}
+	mounts, err := s.Mounts()
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, m := range mounts {
+		for _, id := range m.Layers {
+			layers[id] = true
+		}
+	}
 	for _, entry := range idx.Manifests {
 		blobs[entry.Digest] = true
 		manifests, sub, err := s.manifests(ctx, entry)
@@ -196,6 +206,20 @@ func (s *Store) needed(ctx context.Context) (blobs, layers map[digest.Digest]boo
 		}
 	}
 	return blobs, layers, nil
+}
+
+// diskSize returns the bytes of the regular files at path.
+func diskSize(path string) int64 {
+	var n int64
+	_ = filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			if fi, err := d.Info(); err == nil {
+				n += fi.Size()
+			}
+		}
+		return nil
+	})
+	return n
 }
 
 // holders names the processes that write to the store.

@@ -112,6 +112,13 @@ func (n *session) close() error {
 	return errors.Join(errs...)
 }
 
+// Hold keeps prune, in any process, from removing anything until Close; every
+// write does the same. It is for those who read for long.
+func (s *Store) Hold(ctx context.Context) error {
+	_, err := s.begin(ctx)
+	return err
+}
+
 // note writes into the record that layer id is about to be published.
 func (s *Store) note(ctx context.Context, id digest.Digest) error {
 	n, err := s.begin(ctx)
@@ -259,6 +266,11 @@ func (s *Store) inspect(record *os.File, layers []digest.Digest) error {
 	for _, id := range layers {
 		s.o.Logger.Warn("drop a layer that was not flushed before the machine stopped", "layer", id)
 		if err := removeAll(s.LayerDir(id)); err != nil {
+			return err
+		}
+	}
+	for _, userxattr := range []bool{false, true} { // made anew when they are wanted
+		if err := removeAll(s.path(overlayDir(userxattr))); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -82,4 +83,96 @@ func makeNode(in *os.Root, name string, h *tar.Header) error {
 		return &os.PathError{Op: "mknod", Path: name, Err: err}
 	}
 	return nil
+}
+
+// makeWhiteout and setOpaque write deletions in the form of overlayfs;
+// Documentation/filesystems/overlayfs.rst of Linux. Since Linux 5.8 an ordinary
+// user may make the device 0:0.
+func makeWhiteout(path string) error {
+	if err := unix.Mknod(path, unix.S_IFCHR, 0); err != nil {
+		return &os.PathError{Op: "make whiteout", Path: path, Err: err}
+	}
+	return nil
+}
+
+func setOpaque(dir string, userxattr bool) error {
+	name := "trusted.overlay.opaque"
+	if userxattr {
+		name = "user.overlay.opaque"
+	}
+	if err := unix.Setxattr(dir, name, []byte("y"), 0); err != nil {
+		return &os.PathError{Op: "set " + name, Path: dir, Err: err}
+	}
+	return nil
+}
+
+// copyAttributes gives to the owner, mode and times of from.
+func copyAttributes(from, to string) error {
+	fi, err := os.Stat(from)
+	if err != nil {
+		return err
+	}
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 {
+		if err := os.Chown(to, int(st.Uid), int(st.Gid)); err != nil {
+			return err
+		}
+	}
+	return errors.Join(os.Chmod(to, fi.Mode()), os.Chtimes(to, fi.ModTime(), fi.ModTime()))
+}
+
+// mountOverlay mounts dirs, lowest first, read-only at target.
+func mountOverlay(dirs []string, target string) error {
+	fs, err := unix.Fsopen("overlay", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return fmt.Errorf("overlayfs: %w", err)
+	}
+	defer unix.Close(fs)
+	// One option for each directory: no length limit, no escaping of colons.
+	for i := len(dirs) - 1; i >= 0; i-- {
+		if err := unix.FsconfigSetString(fs, "lowerdir+", dirs[i]); err != nil {
+			return mountOverlayOld(dirs, target, err)
+		}
+	}
+	if err := unix.FsconfigCreate(fs); err != nil {
+		return fmt.Errorf("overlayfs: %w", err)
+	}
+	m, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NODEV)
+	if err != nil {
+		return fmt.Errorf("overlayfs: %w", err)
+	}
+	defer unix.Close(m)
+	if err := unix.MoveMount(m, "", unix.AT_FDCWD, target, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return fmt.Errorf("mount overlayfs at %s: %w", target, err)
+	}
+	return nil
+}
+
+// mountOverlayOld is mountOverlay before Linux 6.5.
+func mountOverlayOld(dirs []string, target string, first error) error {
+	var lower []string
+	for i := len(dirs) - 1; i >= 0; i-- {
+		lower = append(lower, strings.ReplaceAll(dirs[i], ":", `\:`))
+	}
+	err := unix.Mount("overlay", target, "overlay", unix.MS_RDONLY|unix.MS_NODEV, "lowerdir="+strings.Join(lower, ":"))
+	if err != nil {
+		return fmt.Errorf("mount overlayfs at %s: %w (and %w)", target, err, first)
+	}
+	return nil
+}
+
+func unmount(target string) error {
+	if err := unix.Unmount(target, 0); err != nil {
+		return &os.PathError{Op: "unmount", Path: target, Err: err}
+	}
+	return nil
+}
+
+// mounted reports whether something is mounted at target: its device is not
+// its parent's, or it is a mount of the same one.
+func mounted(target string) (bool, error) {
+	var st unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, target, unix.AT_SYMLINK_NOFOLLOW, 0, &st); err != nil {
+		return false, &os.PathError{Op: "statx", Path: target, Err: err}
+	}
+	return st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0, nil
 }

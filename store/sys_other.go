@@ -25,3 +25,15 @@ func diskErrors() []error { return nil }
 func makeNode(_ *os.Root, name string, _ *tar.Header) error {
 	return fmt.Errorf("make node %s: %w", name, errors.ErrUnsupported)
 }
+
+func makeWhiteout(string) error { return errors.ErrUnsupported }
+
+func setOpaque(string, bool) error { return errors.ErrUnsupported }
+
+func copyAttributes(_, _ string) error { return errors.ErrUnsupported }
+
+func mountOverlay([]string, string) error { return errors.ErrUnsupported }
+
+func unmount(string) error { return errors.ErrUnsupported }
+
+func mounted(string) (bool, error) { return false, nil }

@@ -1,0 +1,220 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/clusterimage/sealer/registry/tree"
+)
+
+// A Change is one difference between two images.
+type Change struct {
+	Kind string `json:"kind"` // "added", "removed" or "changed"
+	Name string `json:"name"` // of a file its path, of an image its reference
+	// From and To say what changed: of a file its type, mode and size, of an
+	// image its digest.
+	From string `json:"from,omitempty"`
+	To   string `json:"to,omitempty"`
+}
+
+// A Difference is what Diff found; each list by name.
+type Difference struct {
+	Files  []Change `json:"files"`
+	Images []Change `json:"images"`
+}
+
+// Diff compares the files and the mirrored images of two ClusterImages, for the
+// platform p as in Image. Registry trees are compared by their images.
+func (s *Store) Diff(ctx context.Context, from, to string, p *ocispec.Platform) (*Difference, error) {
+	a, err := s.Image(ctx, from, p)
+	if err != nil {
+		return nil, err
+	}
+	b, err := s.Image(ctx, to, p)
+	if err != nil {
+		return nil, err
+	}
+	d := &Difference{Images: diffImages(a, b)}
+	if d.Files, err = s.diffFiles(ctx, a, b); err != nil {
+		return nil, fmt.Errorf("diff %s %s: %w", from, to, err)
+	}
+	return d, nil
+}
+
+// changes compares two maps from name to what is to be equal.
+func changes[V comparable](from, to map[string]V, text func(V) string) []Change {
+	out := []Change{}
+	for n, v := range from {
+		w, ok := to[n]
+		switch {
+		case !ok:
+			out = append(out, Change{Kind: "removed", Name: n, From: text(v)})
+		case v != w:
+			out = append(out, Change{Kind: "changed", Name: n, From: text(v), To: text(w)})
+		}
+	}
+	for n, w := range to {
+		if _, ok := from[n]; !ok {
+			out = append(out, Change{Kind: "added", Name: n, To: text(w)})
+		}
+	}
+	slices.SortFunc(out, func(a, b Change) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// diffImages compares what the registries serve: tags, and the revisions that
+// were mirrored by digest alone.
+func diffImages(a, b *Image) []Change {
+	return changes(served(a), served(b), func(d string) string { return d })
+}
+
+// served returns the digests that an image's registry layers serve, by
+// repository:tag or repository@digest; a higher layer hides a lower one's tag.
+func served(img *Image) map[string]string {
+	out := map[string]string{}
+	for _, doc := range img.Documents {
+		for _, r := range doc.Repositories {
+			tagged := map[string]bool{}
+			for _, t := range r.Tags {
+				out[r.Name+":"+t.Name] = t.Digest.String()
+				tagged[t.Digest.String()] = true
+			}
+			for _, v := range r.Revisions {
+				if d := v.Digest.String(); len(v.Sources) > 0 && !tagged[d] {
+					out[r.Name+"@"+d] = d
+				}
+			}
+		}
+	}
+	return out
+}
+
+// fileState is what a file is compared by; content holds a number that equal
+// contents share.
+type fileState struct {
+	mode    fs.FileMode
+	size    int64
+	link    string
+	content int
+}
+
+func (f fileState) String() string {
+	if f.link != "" {
+		return "-> " + f.link
+	}
+	if f.mode.IsDir() {
+		return f.mode.String()
+	}
+	return fmt.Sprintf("%s %d bytes", f.mode, f.size)
+}
+
+func (s *Store) diffFiles(ctx context.Context, a, b *Image) (_ []Change, err error) {
+	var trees [2]*Rootfs
+	var files [2]map[string]fileState
+	for i, img := range []*Image{a, b} {
+		r, err := s.Rootfs(img.LayerIDs())
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, r.Close()) }()
+		trees[i] = r
+		if files[i], err = fileStates(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	for p, x := range files[0] {
+		y, ok := files[1][p]
+		if !ok || x != y || !x.mode.IsRegular() {
+			continue
+		}
+		same, err := trees[0].sameContent(trees[1], p)
+		if err != nil {
+			return nil, err
+		}
+		if !same {
+			y.content = 1
+			files[1][p] = y
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+	}
+	return changes(files[0], files[1], fileState.String), nil
+}
+
+// fileStates returns what there is in a rootfs beside the registry trees.
+func fileStates(ctx context.Context, r *Rootfs) (map[string]fileState, error) {
+	out := map[string]fileState{}
+	err := fs.WalkDir(r, ".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if p == tree.Root && d.IsDir() {
+			return fs.SkipDir
+		}
+		fi, err := d.Info()
+		if err != nil {
+			return err
+		}
+		f := fileState{mode: fi.Mode()}
+		switch {
+		case p == ".":
+			return nil
+		case fi.Mode()&fs.ModeSymlink != 0:
+			f.link, err = r.ReadLink(p)
+		case fi.Mode().IsRegular():
+			f.size = fi.Size()
+		}
+		out[p] = f
+		return err
+	})
+	return out, err
+}
+
+// sameContent compares a file of two trees. One that comes from a layer that
+// both have is not read.
+func (r *Rootfs) sameContent(other *Rootfs, p string) (bool, error) {
+	a, err := r.Open(p)
+	if err != nil {
+		return false, err
+	}
+	defer a.Close()
+	b, err := other.Open(p)
+	if err != nil {
+		return false, err
+	}
+	defer b.Close()
+	if x, err := a.Stat(); err == nil {
+		if y, err := b.Stat(); err == nil && os.SameFile(x, y) {
+			return true, nil
+		}
+	}
+	bufA, bufB := buffers.Get().(*[bufferSize]byte), buffers.Get().(*[bufferSize]byte)
+	defer buffers.Put(bufA)
+	defer buffers.Put(bufB)
+	for {
+		n, errA := fill(a, bufA[:])
+		m, errB := fill(b, bufB[:])
+		if !bytes.Equal(bufA[:n], bufB[:m]) {
+			return false, nil
+		}
+		if errA == io.EOF && errB == io.EOF {
+			return true, nil
+		}
+		if err := errors.Join(errA, errB); err != nil {
+			return false, err
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package store_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/clusterimage/sealer/store"
+)
+
+// outside makes a store in a directory beside a file that no layer may reach.
+func outside(t testing.TB) (*store.Store, func(t testing.TB)) {
+	t.Helper()
+	dir := t.TempDir()
+	secret := filepath.Join(dir, "secret")
+	if err := os.WriteFile(secret, []byte("untouched"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, filepath.Join(dir, "store"))
+	return s, func(t testing.TB) {
+		t.Helper()
+		b, err := os.ReadFile(secret)
+		fi, serr := os.Stat(secret)
+		if err != nil || serr != nil || string(b) != "untouched" || fi.Mode().Perm() != 0o600 {
+			t.Errorf("the file outside: %q, %v, %v", b, fi, err)
+		}
+		entries, err := os.ReadDir(dir)
+		if err != nil || len(entries) > 2 {
+			t.Errorf("beside the store: %v, %v", entries, err)
+		}
+	}
+}
+
+func TestWriteLayerIsHostile(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		entries []entry
+		want    error // nil: harmless
+	}{
+		"dot dot":                  {[]entry{file("../../secret", "x")}, store.ErrInvalid},
+		"dot dot inside":           {[]entry{file("a/../../secret", "x")}, store.ErrInvalid},
+		"absolute":                 {[]entry{file("/etc/x", "x")}, nil},
+		"through a symlink":        {[]entry{{name: "out", link: "../../../.."}, file("out/secret", "x")}, store.ErrInvalid},
+		"through an absolute link": {[]entry{{name: "out", link: "/tmp"}, file("out/secret", "x")}, store.ErrInvalid},
+		"through two symlinks":     {[]entry{{name: "a", link: "b/.."}, {name: "b", link: ".."}, file("a/secret", "x")}, store.ErrInvalid},
+		"onto a symlink":           {[]entry{{name: "out", link: "../../../../secret"}, file("out", "x")}, nil},
+		"directory onto a symlink": {[]entry{{name: "out", link: "/tmp"}, {name: "out/"}, file("out/x", "x")}, nil},
+		"hard link out":            {[]entry{{name: "l", hard: "../../../../secret"}}, store.ErrInvalid},
+		"hard link through a link": {[]entry{{name: "out", link: "../../../.."}, {name: "l", hard: "out/secret"}}, store.ErrInvalid},
+		"hard link to a symlink":   {[]entry{{name: "out", link: "../../../../secret"}, {name: "l", hard: "out"}, {name: "l", content: "x"}}, nil},
+		"hard link to nothing":     {[]entry{{name: "l", hard: "nothing"}}, store.ErrInvalid},
+		"hard link to itself":      {[]entry{file("a", "x"), {name: "a", hard: "a"}}, nil},
+		"mode through a symlink":   {[]entry{{name: "out", link: "../../../../secret", mode: 0o777}}, nil},
+		"device":                   {[]entry{{name: "null", typ: tar.TypeChar}}, store.ErrInvalid},
+		"block device":             {[]entry{{name: "disk", typ: tar.TypeBlock}}, store.ErrInvalid},
+		"fifo":                     {[]entry{{name: "fifo", typ: tar.TypeFifo}}, store.ErrInvalid},
+		"unknown type":             {[]entry{{name: "x", typ: 'Z'}}, store.ErrInvalid},
+		"the root as a file":       {[]entry{file(".", "")}, store.ErrInvalid},
+		"the root as a link":       {[]entry{{name: ".", link: "/tmp"}}, store.ErrInvalid},
+		"a file as a directory":    {[]entry{file("a", "x"), file("a/b", "x")}, store.ErrInvalid},
+		"long name":                {[]entry{file(string(bytes.Repeat([]byte("x"), 300)), "x")}, store.ErrInvalid},
+		"deep":                     {[]entry{file(string(bytes.Repeat([]byte("x/"), 1000))+"x", "x")}, nil},
+		"twice":                    {[]entry{file("a", "1"), file("a", "22"), {name: "a/"}, file("a/b", "x")}, nil},
+		"whiteout of dot dot":      {[]entry{file("a/.wh...", "")}, store.ErrInvalid},
+		"whiteout of nothing":      {[]entry{file(".wh.", "")}, store.ErrInvalid},
+		"whiteout as a link":       {[]entry{{name: ".wh.a", link: "/tmp"}}, nil},
+		"aufs":                     {[]entry{{name: ".wh..wh.plnk/"}, file(".wh..wh.aufs", "")}, nil},
+		"unwritable":               {[]entry{{name: "a/", mode: 0o1}, file("a/b", "x")}, nil},
+		"setuid":                   {[]entry{{name: "su", content: "x", mode: 0o4755}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, check := outside(t)
+			l, err := s.WriteLayer(t.Context(), store.LayerOptions{}, writeTar(tc.entries...))
+			if !errors.Is(err, tc.want) || (err != nil && tc.want == nil) {
+				t.Errorf("WriteLayer: %v, want %v", err, tc.want)
+			}
+			check(t)
+			if left := temporaries(t, s); left != nil {
+				t.Errorf("left: %v", left)
+			}
+			if err != nil {
+				return
+			}
+			// What was unpacked is what verify wants, and can be removed.
+			if err := s.Commit(t.Context(), names(t, "a"), write(t, s, "amd64", l)); err != nil {
+				t.Fatal(err)
+			}
+			if v, err := s.Verify(t.Context(), "a", store.VerifyOptions{}); err != nil || len(v.Faults) > 0 {
+				t.Errorf("Verify: %+v, %v", v, err)
+			}
+			if _, err := s.Remove(t.Context(), "a"); err != nil {
+				t.Error(err)
+			}
+			if layers, err := os.ReadDir(filepath.Join(s.Root(), "data/overlay2")); err != nil || len(layers) > 0 {
+				t.Errorf("%v, %v", layers, err)
+			}
+		})
+	}
+}
+
+// A blob that unpacks to more than it should is refused before the disk fills.
+func TestBomb(t *testing.T) {
+	t.Parallel()
+	from := open(t, t.TempDir())
+	l := layer(t, from, file("zeros", string(make([]byte, 20<<20))))
+	l.Size = 1 << 20 // what the config will say
+	d := write(t, from, "amd64", l)
+	if err := os.RemoveAll(from.LayerDir(l.ID)); err != nil {
+		t.Fatal(err)
+	}
+	err := from.Commit(t.Context(), names(t, "a"), d)
+	if !errors.Is(err, store.ErrInvalid) {
+		t.Errorf("Commit: %v", err)
+	}
+	if left := temporaries(t, from); left != nil {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// FuzzUnpack feeds arbitrary bytes, and tars built of arbitrary names, to a
+// store: nothing may appear or change outside of it.
+func FuzzUnpack(f *testing.F) {
+	seed := func(entries ...entry) {
+		var b bytes.Buffer
+		if err := writeTar(entries...)(&b); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b.Bytes())
+	}
+	seed(file("a", "x"), entry{name: "d/"}, entry{name: "l", link: "../../x"}, entry{name: "h", hard: "a"})
+	seed(entry{name: "out", link: "../../.."}, file("out/secret", "x"))
+	seed(file("etc/.wh.x", ""), file("a/.wh..wh..opq", ""))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s, check := outside(t)
+		l, err := s.WriteLayer(t.Context(), store.LayerOptions{Compression: store.CompressionNone}, func(w io.Writer) error {
+			_, err := w.Write(b)
+			return err
+		})
+		check(t)
+		if left := temporaries(t, s); left != nil {
+			t.Errorf("left: %v", left)
+		}
+		if err == nil {
+			err = fs.WalkDir(os.DirFS(s.LayerDir(l.ID)), ".", func(p string, d fs.DirEntry, err error) error {
+				if err == nil && d.Type()&(fs.ModeDevice|fs.ModeNamedPipe|fs.ModeSocket) != 0 {
+					t.Errorf("%s is a %s", p, d.Type())
+				}
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// FuzzEntries builds a tar of two entries.
+func FuzzEntries(f *testing.F) {
+	f.Add("out", "../../..", byte(tar.TypeSymlink), "out/secret", "", byte(tar.TypeReg))
+	f.Add("a", "", byte(tar.TypeReg), "b", "a", byte(tar.TypeLink))
+	f.Add("a/b", "", byte(tar.TypeDir), "a", "/", byte(tar.TypeSymlink))
+	f.Fuzz(func(t *testing.T, n1, l1 string, t1 byte, n2, l2 string, t2 byte) {
+		s, check := outside(t)
+		_, _ = s.WriteLayer(t.Context(), store.LayerOptions{Compression: store.CompressionNone}, func(w io.Writer) error {
+			tw := tar.NewWriter(w)
+			for _, h := range []*tar.Header{{Name: n1, Linkname: l1, Typeflag: t1, Mode: 0o777}, {Name: n2, Linkname: l2, Typeflag: t2, Mode: 0o777}} {
+				if err := tw.WriteHeader(h); err != nil {
+					return err
+				}
+			}
+			return tw.Close()
+		})
+		check(t)
+		if left := temporaries(t, s); left != nil {
+			t.Errorf("left: %v", left)
+		}
+	})
+}
