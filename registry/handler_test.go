@@ -120,6 +120,8 @@ func TestNames(t *testing.T) {
 		{full, "/v2/reg.example-8443/a/b/manifests/v1?ns=reg.example:8443", 200},
 		{full, "/v2/docker.io/a/b/manifests/v1?ns=reg.example:8443", 404},
 		{path, "/v2/docker.io/team/app/manifests/v1?ns=docker.io", 200},
+		{path, "/v2/team/app/manifests/v1?ns=sea.hub:5000", 200},
+		{full, "/v2/sea.hub-5000/docker.io/team/app/manifests/v1?ns=sea.hub:5000", 200},
 		{path, "/v2/docker.io/team/app/manifests/v2", 404},
 		{path, "/v2/docker.io/team/app/tags/list", 200},
 		{path, "/v2/docker.io/a/c/tags/list", 404},
@@ -179,6 +181,30 @@ func TestUnitesLayers(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"2", "latest"}, got.Tags); diff != "" {
 		t.Errorf("tags (-want +got):\n%s", diff)
+	}
+}
+
+// TestSourcesOfLayers: a higher layer may add a source to an equal tag, and
+// takes a tag from its sources when it changes it.
+func TestSourcesOfLayers(t *testing.T) {
+	t.Parallel()
+	image := registrytest.Image{Name: "docker.io/team/app:v1"}
+	other := image
+	other.Revision = 1
+	low := writeLayer(t, tree.NamingPath, []registrytest.Image{image})
+	same, changed := writeLayer(t, tree.NamingPath, []registrytest.Image{image}), writeLayer(t, tree.NamingPath, []registrytest.Image{other})
+	for _, l := range []layer{same, changed} {
+		l.document.Repositories[0].Tags[0].Sources = []string{"quay.io/team/app:v1"}
+	}
+	for _, tc := range []struct {
+		high layer
+		ns   string
+		want int
+	}{{same, "docker.io", 200}, {same, "quay.io", 200}, {changed, "docker.io", 404}, {changed, "quay.io", 200}} {
+		h := newHandler(t, registry.Options{}, low, tc.high)
+		if w := do(h, "GET", "/v2/team/app/manifests/v1?ns="+tc.ns); w.Code != tc.want {
+			t.Errorf("from %s: %d, want %d", tc.ns, w.Code, tc.want)
+		}
 	}
 }
 

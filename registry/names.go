@@ -47,17 +47,20 @@ func newNames(t *layers, o Options) *names {
 	for _, p := range o.Private {
 		n.private[p] = true
 	}
-	seen := map[string]bool{} // repository:tag, decided by the highest layer
+	seen := map[string]digest.Digest{} // repository:tag, decided by the highest layer
 	for _, d := range slices.Backward(o.Documents) {
 		for _, r := range d.Repositories {
 			for _, t := range r.Tags {
-				if key := r.Name + ":" + t.Name; !seen[key] {
-					seen[key] = true
-					n.addAll(r.Name, t.Sources)
+				key := r.Name + ":" + t.Name
+				if seen[key] == "" {
+					seen[key] = t.Digest
+				}
+				if seen[key] == t.Digest {
+					n.addAll(r.Name, t.Sources, "")
 				}
 			}
 			for _, v := range r.Revisions {
-				n.addAll(r.Name, v.Sources)
+				n.addAll(r.Name, v.Sources, v.Digest)
 			}
 		}
 	}
@@ -76,13 +79,18 @@ func repositories(r ref.Reference) []string {
 
 // addAll adds the sources that name repository by one of the namings. Another
 // source is where an image of that name was fetched from (NAME=SOURCE), which
-// nobody asks for.
-func (n *names) addAll(repository string, sources []string) {
+// nobody asks for. Those of a revision, d, speak for the revision alone: the
+// tag that was asked for may have moved.
+func (n *names) addAll(repository string, sources []string, d digest.Digest) {
 	for _, s := range sources {
 		r, err := ref.Parse(s)
-		if err == nil && slices.Contains(repositories(r), repository) {
-			n.add(repository, r)
+		if err != nil || !slices.Contains(repositories(r), repository) {
+			continue
 		}
+		if d != "" {
+			r.Tag, r.Digest = "", d
+		}
+		n.add(repository, r)
 	}
 }
 
@@ -128,8 +136,8 @@ func (n *names) has(repository string, k kind, reference string) bool {
 // ns ("" when the client did not say, or means this one). false means that
 // nothing recorded answers it.
 func (n *names) find(ns, name string, k kind, reference string) (string, bool) {
-	if ns = canonical(ns); ns != "" && !n.private[ns] {
-		if repository, ok := n.pick(n.sources[ns+"/"+name], k, reference); ok {
+	if ns = canonical(ns); ns != "" {
+		if repository, ok := n.from(ns, name, k, reference); ok {
 			return repository, true
 		}
 		// A hosts.toml for full names puts the registry into the path, and
@@ -138,8 +146,21 @@ func (n *names) find(ns, name string, k kind, reference string) (string, bool) {
 		if !ok {
 			return "", false
 		}
-		return n.pick(n.sources[ns+"/"+rest], k, reference)
+		return n.from(ns, rest, k, reference)
 	}
+	return n.own(name, k, reference)
+}
+
+// from is find for a client that names the registry.
+func (n *names) from(ns, name string, k kind, reference string) (string, bool) {
+	if n.private[ns] {
+		return n.own(name, k, reference)
+	}
+	return n.pick(n.sources[ns+"/"+name], k, reference)
+}
+
+// own is find for a client that means this registry.
+func (n *names) own(name string, k kind, reference string) (string, bool) {
 	if n.has(name, k, reference) {
 		return name, true
 	}

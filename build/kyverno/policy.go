@@ -185,7 +185,7 @@ func (d Redirect) hosts() ([]File, error) {
 	}
 	views := make([]hostView, 0, len(sources)+2)
 	for _, source := range sources {
-		view := hostView{Source: source, Server: scheme + "://" + d.Registry, Only: d.DenyOthers}
+		view := hostView{Source: source, Server: scheme + "://" + d.Registry, Only: d.DenyOthers, CA: d.CAFile}
 		if below := d.below(source); below != "" {
 			view.Server, view.Override = view.Server+"/v2/"+below, true
 		}
@@ -194,8 +194,8 @@ func (d Redirect) hosts() ([]File, error) {
 	if d.DenyOthers { // by a name that RFC 6761 keeps from ever resolving
 		views = append(views, hostView{Source: "_default", Server: "https://denied.invalid", Only: true})
 	}
-	if d.DenyOthers || d.PlainHTTP {
-		views = append(views, hostView{Source: d.Registry, Server: scheme + "://" + d.Registry, Only: true})
+	if d.DenyOthers || d.PlainHTTP || d.CAFile != "" {
+		views = append(views, hostView{Source: d.Registry, Server: scheme + "://" + d.Registry, Only: true, CA: d.CAFile})
 	}
 	slices.SortFunc(views, func(a, b hostView) int { return cmp.Compare(a.Source, b.Source) })
 	files := make([]File, len(views))
@@ -214,6 +214,7 @@ type hostView struct {
 	Source, Server string
 	Override       bool // Server has a path
 	Only           bool // the source registry itself is never asked
+	CA             string
 }
 
 // below returns the path under the private registry where the repositories of a

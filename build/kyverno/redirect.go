@@ -76,6 +76,9 @@ type Redirect struct {
 	AdmissionVersion string
 	// PlainHTTP makes containerd speak http to Registry. No other engine asks.
 	PlainHTTP bool
+	// CAFile is a certificate, a file on each node, by which containerd trusts
+	// Registry; "" means the system's.
+	CAFile string
 }
 
 // An Image is an image that the private registry serves.

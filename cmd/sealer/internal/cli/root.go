@@ -67,6 +67,7 @@ commands, and a registry with every container image that will be pulled.
 		a.pull(),
 		a.push(),
 		a.redirect(),
+		a.registry(),
 		a.rmi(),
 		a.tag(),
 		a.version(),
