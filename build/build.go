@@ -1,9 +1,22 @@
 package build
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/clusterimage/sealer/kubefile"
+	"github.com/clusterimage/sealer/parser"
+	"github.com/clusterimage/sealer/registry/platform"
+	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/remote"
 	"github.com/clusterimage/sealer/store"
 )
@@ -12,7 +25,172 @@ import (
 // Registries are asked through c. On an error nothing of the image is visible,
 // and no temporary file is left; what was mirrored stays as unnamed blobs, so
 // that the next build goes on from there. The error wraps ErrIncomplete when
-// images are missing. The Result is never nil.
-func Build(ctx context.Context, s *store.Store, c *remote.Client, o Options) (*Result, error) {
-	return &Result{}, errors.ErrUnsupported
+// images are missing, and faults of the Kubefile are *kubefile.Error. The
+// Result is never nil.
+func Build(ctx context.Context, s *store.Store, c *remote.Client, o Options) (_ *Result, err error) {
+	b, err := newBuilder(s, c, o)
+	if err != nil {
+		return &Result{}, err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	targets, err := b.plan(ctx)
+	if err != nil {
+		return b.result, err
+	}
+	for _, t := range targets {
+		if err := t.assemble(ctx); err != nil {
+			return b.result, err
+		}
+	}
+	if err := b.mirror(ctx, targets); err != nil || o.DryRun {
+		return b.result, err
+	}
+	return b.result, b.commit(ctx, targets)
+}
+
+// Check reads the Kubefile and the build context and reports what is wrong
+// with them, all faults at once. It writes nothing and asks no registry: FROM
+// is looked for in the store alone, and what depends on a base that is not
+// there is not judged. The warnings are those that a build would give.
+func Check(ctx context.Context, s *store.Store, o Options) (warnings []string, err error) {
+	o.Offline = true
+	b, err := newBuilder(s, nil, o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	b.checking = true
+	_, err = b.plan(ctx)
+	return b.result.Warnings, err
+}
+
+// A builder is one run of Build.
+type builder struct {
+	s    *store.Store
+	c    *remote.Client
+	o    Options
+	ctx  *buildContext
+	file *kubefile.File
+	when time.Time // of all files in layers
+	log  *slog.Logger
+
+	checking bool // Check: nothing is fetched
+	pulled   map[ref.Reference]bool
+	closers  []func() error
+
+	mu     sync.Mutex // guards result.Warnings
+	warned map[string]bool
+	result *Result
+}
+
+func newBuilder(s *store.Store, c *remote.Client, o Options) (*builder, error) {
+	b := &builder{s: s, c: c, o: o, log: o.Logger, pulled: map[ref.Reference]bool{}, warned: map[string]bool{}, result: &Result{}}
+	if b.log == nil {
+		b.log = slog.New(slog.DiscardHandler)
+	}
+	b.when = time.Unix(0, 0).UTC()
+	if o.SourceDateEpoch != nil {
+		b.when = o.SourceDateEpoch.UTC()
+		b.o.SourceDateEpoch = &b.when
+	}
+	if len(o.Platforms) == 0 {
+		b.o.Platforms = []ocispec.Platform{platform.Default()}
+	}
+	if b.o.Context == "" {
+		b.o.Context = "."
+	}
+	var err error
+	if b.ctx, err = openContext(b.o.Context); err != nil {
+		return nil, err
+	}
+	if b.file, err = b.readKubefile(); err != nil {
+		return nil, errors.Join(err, b.close())
+	}
+	return b, nil
+}
+
+func (b *builder) close() error {
+	errs := []error{b.ctx.Close()}
+	for _, f := range b.closers {
+		errs = append(errs, f())
+	}
+	return errors.Join(errs...)
+}
+
+func (b *builder) readKubefile() (*kubefile.File, error) {
+	name := b.o.Kubefile
+	if b.o.KubefileContent != nil {
+		return parser.Parse(orDefault(name, kubefile.DefaultName), bytes.NewReader(b.o.KubefileContent))
+	}
+	path := name
+	if path == "" {
+		name, path = kubefile.DefaultName, filepath.Join(b.o.Context, kubefile.DefaultName)
+	}
+	f, err := os.Open(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("read Kubefile: %s does not exist: %w", path, errNoKubefile)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read Kubefile: %w", err)
+	}
+	defer f.Close()
+	return parser.Parse(name, f)
+}
+
+// errNoKubefile says what to do without a Kubefile.
+var errNoKubefile = errors.New("name it with -f FILE, or run sealer init")
+
+// withBase tells whether the layers of FROM belong to the image.
+func (b *builder) withBase() bool { return b.o.Base == nil || *b.o.Base }
+
+func (b *builder) event(e Event) {
+	if b.o.Progress != nil {
+		b.o.Progress(e)
+	}
+}
+
+func (b *builder) step(text string) { b.event(Event{Step: text}) }
+
+func (b *builder) transfer(e remote.Event) { b.event(Event{Transfer: &e}) }
+
+// warn adds a warning, once.
+func (b *builder) warn(text string) {
+	b.mu.Lock()
+	seen := b.warned[text]
+	b.warned[text] = true
+	if !seen {
+		b.result.Warnings = append(b.result.Warnings, text)
+	}
+	b.mu.Unlock()
+	if !seen {
+		b.event(Event{Warning: text})
+	}
+}
+
+// commit writes the manifests, and the index where there are several, and makes
+// the image visible.
+func (b *builder) commit(ctx context.Context, targets []*target) error {
+	var manifests []ocispec.Descriptor
+	for i, t := range targets {
+		desc, err := b.s.WriteImage(ctx, t.config, t.layers, t.annotations())
+		if err != nil {
+			return err
+		}
+		p := t.platform
+		desc.Platform = &p
+		manifests = append(manifests, desc)
+		b.result.Images[i].Descriptor, b.result.Images[i].Config = desc, t.config
+	}
+	desc := manifests[0]
+	if len(manifests) > 1 {
+		var err error
+		if desc, err = b.s.WriteIndex(ctx, manifests, b.o.Annotations); err != nil {
+			return err
+		}
+	}
+	if err := b.s.Commit(ctx, b.o.Tags, desc); err != nil {
+		return err
+	}
+	b.result.Descriptor = desc
+	return nil
 }

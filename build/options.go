@@ -8,6 +8,7 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/clusterimage/sealer/imagelist"
 	"github.com/clusterimage/sealer/registry/mirror"
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/remote"
@@ -116,6 +117,8 @@ type Image struct {
 	Platform   ocispec.Platform
 	Descriptor ocispec.Descriptor // of the manifest
 	Config     store.Config
+	// Found is what discovery saw, mirrored or not.
+	Found *imagelist.Result
 	// Mirror is what was fetched, or by a dry run what would be. It is nil
 	// when nothing was to be mirrored.
 	Mirror *mirror.Result

@@ -35,6 +35,7 @@ type buildFlags struct {
 	base        bool
 	naming      string
 	quiet       bool
+	check       bool
 
 	registry registryFlags
 	output   output
@@ -102,8 +103,8 @@ func (f *buildFlags) add(cmd *cobra.Command) {
 	fs.StringArrayVar(&f.cacheFrom, "cache-from", nil, "`NAME` of a cache in a registry to read; may be repeated")
 	fs.StringArrayVar(&f.cacheTo, "cache-to", nil, "`NAME` of a cache in a registry to write; may be repeated")
 
-	fs.StringVar(&o.Registry, "registry", tree.DefaultRegistry, "the private registry that the cluster pulls from")
-	fs.StringVar(&f.naming, "registry-naming", "path", "names there: path (library/nginx) or full (docker.io/library/nginx)")
+	fs.StringVar(&o.Registry, "registry", "", "the private registry that the cluster pulls from (default the base's, else "+tree.DefaultRegistry+")")
+	fs.StringVar(&f.naming, "registry-naming", "", "names there: path (library/nginx) or full (docker.io/library/nginx) (default the base's, else path)")
 	fs.StringVar(&o.Scan, "scan", "auto", "discovery: auto, sealer (image lists, charts, manifests only) or off")
 	fs.StringArrayVar(&o.ImageLists, "image-list", nil, "`file` with more images, one reference a line")
 	fs.StringArrayVar(&o.AuthLists, "image-list-with-auth", nil, "`file` like imageListWithAuth.yaml")
@@ -115,6 +116,7 @@ func (f *buildFlags) add(cmd *cobra.Command) {
 	fs.BoolVar(&o.Offline, "offline", false, "ask no registry; build from what the store holds")
 	fs.BoolVar(&o.Lock, "lock", false, "write imageList.lock: the digest of each image")
 	fs.BoolVar(&o.Locked, "locked", false, "mirror exactly what imageList.lock says")
+	fs.BoolVar(&f.check, "check", false, "report what is wrong with the Kubefile and the context, and stop")
 	fs.BoolVar(&o.DryRun, "dry-run", false, "print what would be fetched, and stop")
 
 	fs.StringArrayVar(&f.secrets, "secret", nil, "id=ID,src=FILE or id=ID,env=NAME for RUN --mount=type=secret")
@@ -152,8 +154,10 @@ func (f *buildFlags) complete(a *app, args []string) (o build.Options, err error
 	if o.Platforms, err = platform.ParseList(f.platforms); err != nil {
 		return o, usageError{err}
 	}
-	if o.Naming, err = tree.ParseNaming(f.naming); err != nil {
-		return o, usageError{fmt.Errorf("--registry-naming: %w", err)}
+	if f.naming != "" {
+		if o.Naming, err = tree.ParseNaming(f.naming); err != nil {
+			return o, usageError{fmt.Errorf("--registry-naming: %w", err)}
+		}
 	}
 	if o.BuildArgs, err = pairs("--build-arg", f.buildArgs, true); err != nil {
 		return o, err
@@ -216,6 +220,11 @@ func (a *app) runBuild(cmd *cobra.Command, f *buildFlags, args []string) error {
 		}
 	}
 	return a.withStore(func(s *store.Store) error {
+		if f.check {
+			defer p.Close()
+			_, err := build.Check(cmd.Context(), s, o)
+			return err
+		}
 		result, err := build.Build(cmd.Context(), s, c, o)
 		p.Close()
 		if err != nil {

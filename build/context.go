@@ -1,0 +1,200 @@
+package build
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/moby/patternmatcher"
+	"github.com/moby/patternmatcher/ignorefile"
+)
+
+const (
+	// authListName at the context's root holds credentials. It is read, and
+	// never copied into an image.
+	authListName = "imageListWithAuth.yaml"
+	// rulesName at the context's root steers discovery.
+	rulesName = ".sealerimages"
+	// maxSmallFile bounds the files of the context that steer a build.
+	maxSmallFile = 8 << 20
+)
+
+// A buildContext is the directory that COPY reads from.
+type buildContext struct {
+	dir        string
+	root       *os.Root
+	ignore     *patternmatcher.PatternMatcher // nil: nothing is ignored
+	ignoreName string
+	secret     fs.FileInfo // of the list with credentials, or nil
+}
+
+func openContext(dir string) (*buildContext, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open build context: %w", err)
+	}
+	c := &buildContext{dir: dir, root: root}
+	if err := c.readIgnore(); err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	if fi, err := root.Stat(authListName); err == nil {
+		c.secret = fi
+	}
+	return c, nil
+}
+
+func (c *buildContext) Close() error { return c.root.Close() }
+
+func (c *buildContext) readIgnore() error {
+	for _, name := range []string{".sealerignore", ".dockerignore"} {
+		b, err := c.readSmall(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		patterns, err := ignorefile.ReadAll(bytes.NewReader(b))
+		if err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+		if c.ignore, err = patternmatcher.New(patterns); err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+		c.ignoreName = name
+		return nil
+	}
+	return nil
+}
+
+// readSmall reads a file of the context that steers the build.
+func (c *buildContext) readSmall(name string) ([]byte, error) {
+	f, err := c.root.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, plain(err))
+	}
+	defer f.Close()
+	b, err := readLimited(f, maxSmallFile)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, plain(err))
+	}
+	return b, nil
+}
+
+func readLimited(r io.Reader, limit int64) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err == nil && int64(len(b)) > limit {
+		err = fmt.Errorf("it is larger than %d MiB", limit>>20)
+	}
+	return b, err
+}
+
+// ignored reports whether name, a path in the context, is ignored, and whether
+// nothing below it can be re-included.
+func (c *buildContext) ignored(name string) (skip, prune bool, err error) {
+	if c.ignore == nil || name == "." {
+		return false, false, nil
+	}
+	skip, err = c.ignore.MatchesOrParentMatches(name)
+	return skip, skip && !c.ignore.Exclusions(), err
+}
+
+// clean makes a path in the context of a source as the Kubefile writes it: a
+// leading slash means the context. A path that leads out is an error.
+func clean(src string) (string, error) {
+	p := path.Clean(strings.TrimLeft(src, "/"))
+	if p == ".." || strings.HasPrefix(p, "../") {
+		return "", fmt.Errorf("%s leads out of the build context", src)
+	}
+	return p, nil
+}
+
+// glob returns the paths in root that a pattern matches, sorted. A pattern that
+// names a file as it stands matches that alone. literal says that src was no
+// pattern.
+func glob(root *os.Root, src string) (names []string, literal bool, err error) {
+	p, err := clean(src)
+	if err != nil {
+		return nil, true, err
+	}
+	if _, err := root.Lstat(p); err == nil || !strings.ContainsAny(p, `*?[\`) {
+		return []string{p}, true, plain(err)
+	}
+	names = []string{"."}
+	for elem := range strings.SplitSeq(p, "/") {
+		var next []string
+		for _, dir := range names {
+			found, err := globIn(root, dir, elem)
+			if err != nil {
+				return nil, false, err
+			}
+			next = append(next, found...)
+		}
+		names = next
+	}
+	if len(names) == 0 {
+		return nil, false, fmt.Errorf("no file matches: %w", fs.ErrNotExist)
+	}
+	return names, false, nil
+}
+
+// globIn matches one element of a pattern against the entries of dir.
+func globIn(root *os.Root, dir, elem string) ([]string, error) {
+	if !strings.ContainsAny(elem, `*?[\`) {
+		p := path.Join(dir, elem)
+		if _, err := root.Lstat(p); err != nil {
+			return nil, nil
+		}
+		return []string{p}, nil
+	}
+	if _, err := path.Match(elem, ""); err != nil {
+		return nil, fmt.Errorf("pattern %s: %w", elem, err)
+	}
+	entries, err := readDir(root, dir)
+	if err != nil {
+		return nil, nil // no directory: the pattern does not match
+	}
+	var out []string
+	for _, e := range entries {
+		if ok, _ := path.Match(elem, e.Name()); ok {
+			out = append(out, path.Join(dir, e.Name()))
+		}
+	}
+	return out, nil
+}
+
+// readDir returns the entries of a directory, sorted. Their FileInfo is read
+// already.
+func readDir(root *os.Root, name string) ([]fs.DirEntry, error) {
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	entries, err := f.ReadDir(-1)
+	if err != nil {
+		return nil, err
+	}
+	sortEntries(entries)
+	return entries, nil
+}
+
+// plain drops the operation and path that a *fs.PathError repeats, and says in
+// plain words what an escape is.
+func plain(err error) error {
+	var pe *fs.PathError
+	if !errors.As(err, &pe) {
+		return err
+	}
+	if strings.Contains(pe.Err.Error(), "escapes") {
+		return errEscape
+	}
+	return pe.Err
+}
+
+var errEscape = errors.New("a symbolic link leads out of the build context")

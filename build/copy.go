@@ -1,0 +1,216 @@
+package build
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/moby/patternmatcher"
+
+	"github.com/clusterimage/sealer/kubefile"
+	"github.com/clusterimage/sealer/store"
+)
+
+// An input is one source of COPY, found.
+type input struct {
+	kubefile.Source
+	root   *os.Root // where path lies; nil for a heredoc
+	path   string
+	info   fs.FileInfo
+	data   []byte // of a heredoc
+	remote bool   // it was fetched: neither ignore file nor credentials apply
+}
+
+// A copyStep is COPY or ADD.
+type copyStep struct {
+	in     *kubefile.Copy
+	inputs []input
+}
+
+// planCopy finds the sources of in. All that are missing are reported.
+func (t *target) planCopy(ctx context.Context, in *kubefile.Copy) (step, error) {
+	st := &copyStep{in: in}
+	var errs []error
+	heredocs := in.Heredocs
+	for _, src := range in.Sources {
+		var found []input
+		var err error
+		switch {
+		case strings.HasPrefix(src, "<<") && len(heredocs) > 0:
+			h := heredocs[0]
+			heredocs = heredocs[1:]
+			found = []input{{Source: kubefile.Source{Path: src, Name: h.Name, Inline: true}, data: []byte(h.Body())}}
+		case isGit(src), kubefile.IsURL(src):
+			found, err = t.b.fetch(ctx, src, in)
+		default:
+			found, err = t.b.local(src)
+		}
+		if err != nil {
+			errs = append(errs, t.fault(in, fmt.Sprintf("%s: %v", src, err), fixFor(err), err))
+		}
+		st.inputs = append(st.inputs, found...)
+	}
+	for i := range st.inputs {
+		st.inputs[i].Alone = st.inputs[i].Alone || st.inputs[i].Inline
+		st.inputs[i].Alone = st.inputs[i].Alone && len(in.Sources) == 1
+	}
+	return st, errors.Join(errs...)
+}
+
+// fixFor says what to do about a source that could not be used.
+func fixFor(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "sources are looked for in the build context"
+	case errors.Is(err, errEscape):
+		return "copy what it points at into the context"
+	}
+	return ""
+}
+
+// local finds a source of the build context.
+func (b *builder) local(src string) ([]input, error) {
+	names, literal, err := glob(b.ctx.root, src)
+	if err != nil {
+		return nil, plainMissing(err)
+	}
+	var out []input
+	for _, name := range names {
+		skip, _, err := b.ctx.ignored(name)
+		if err != nil {
+			return nil, err
+		}
+		if skip {
+			if literal {
+				return nil, fmt.Errorf("%s excludes it", b.ctx.ignoreName)
+			}
+			continue
+		}
+		stat := b.ctx.root.Lstat // links that a pattern matches stay links
+		if literal {
+			stat = b.ctx.root.Stat
+		}
+		fi, err := stat(name)
+		if err != nil {
+			return nil, plainMissing(plain(err))
+		}
+		in := input{Source: kubefile.Source{Path: name, Name: path.Base(name), Dir: fi.IsDir(), Alone: literal}, root: b.ctx.root, path: name, info: fi}
+		if literal {
+			in.Name = kubefile.SourceName(src)
+		}
+		out = append(out, in)
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%s excludes all that it matches", b.ctx.ignoreName)
+	}
+	return out, nil
+}
+
+// plainMissing says in a user's words that a source is not there.
+func plainMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return missingError{err}
+	}
+	return err
+}
+
+type missingError struct{ error }
+
+func (missingError) Error() string   { return "not found" }
+func (e missingError) Unwrap() error { return e.error }
+
+// run writes the layer of a COPY.
+func (st *copyStep) run(ctx context.Context, t *target) error {
+	entries, err := st.entries(t)
+	if err != nil {
+		return t.fault(st.in, err.Error(), "", err)
+	}
+	if len(entries) == 0 {
+		t.warn(st.in, "it copies nothing")
+		return nil
+	}
+	layer, err := t.b.writeLayer(ctx, entries)
+	if err != nil {
+		return t.fault(st.in, err.Error(), "", err)
+	}
+	t.push(layer, store.ConfigLayer{Type: "COPY", Value: st.in.Text()})
+	return nil
+}
+
+// entries lists what the layer will hold.
+func (st *copyStep) entries(t *target) ([]entry, error) {
+	var all []entry
+	var errs []error
+	for _, in := range st.inputs {
+		place := st.in.Target(in.Source, t.file.DockerCopy, t.isDir(st.in.Dest))
+		w, err := st.walker(t, in)
+		if err != nil {
+			return nil, err
+		}
+		if in.root == nil {
+			w.put(entry{name: place.Path, typ: tar.TypeReg, size: int64(len(in.data)), data: in.data}, nil)
+		} else {
+			w.add(in.root, in.path, in.info, place.Path, place.Contents)
+		}
+		st.remark(t, in, place)
+		all = append(all, w.entries...)
+		errs = append(errs, w.errs...)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return arrange(all)
+}
+
+// remark warns of a DEST that was likely meant as the file's new name.
+func (st *copyStep) remark(t *target, in input, place kubefile.Place) {
+	if t.file.DockerCopy || in.Dir || in.Inline || !in.Alone || place.Contents || strings.HasSuffix(st.in.Dest, "/") {
+		return
+	}
+	if ext := path.Ext(in.Name); ext != "" && path.Ext(st.in.Dest) == ext && path.Base(place.Path) != path.Base(st.in.Dest) {
+		t.warn(st.in, fmt.Sprintf("it makes %s: DEST is a directory; with \"# copy=docker\" at the top of the file it would be the file's new name", place.Path))
+	}
+}
+
+func (st *copyStep) walker(t *target, in input) (*walker, error) {
+	w := &walker{chmod: -1, warn: func(msg string) { t.warn(st.in, msg) }}
+	if !in.remote && in.root != nil {
+		w.ctx = t.b.ctx
+	}
+	if st.in.Chmod != "" {
+		m, err := strconv.ParseInt(st.in.Chmod, 8, 32)
+		if err != nil {
+			return nil, err
+		}
+		w.chmod = m
+	}
+	uid, gid, both := strings.Cut(st.in.Chown, ":")
+	w.uid = number(uid)
+	w.gid = w.uid
+	if both {
+		w.gid = number(gid)
+	}
+	if len(st.in.Exclude) > 0 {
+		m, err := patternmatcher.New(st.in.Exclude)
+		if err != nil {
+			return nil, fmt.Errorf("--exclude: %w", err)
+		}
+		w.exclude = m.MatchesOrParentMatches
+	}
+	return w, nil
+}
+
+// number reads an owner that kubefile has checked: digits, or root.
+func number(s string) int {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		return 0
+	}
+	return n
+}

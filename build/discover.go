@@ -1,0 +1,153 @@
+package build
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/clusterimage/sealer/imagelist"
+	"github.com/clusterimage/sealer/registry/mirror"
+	"github.com/clusterimage/sealer/registry/platform"
+	"github.com/clusterimage/sealer/registry/remote"
+	"github.com/clusterimage/sealer/store"
+)
+
+// lists reads the files beside the rootfs that steer discovery.
+func (b *builder) lists() (o imagelist.Options, err error) {
+	o = imagelist.Options{Mode: b.o.Scan, KubeVersion: b.o.KubeVersion, Logger: b.log}
+	var errs []error
+	read := func(names []string) (out []imagelist.List) {
+		for _, name := range names {
+			content, err := os.ReadFile(name)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("read image list: %w", err))
+				continue
+			}
+			out = append(out, imagelist.List{Name: name, Content: content})
+		}
+		return out
+	}
+	o.Lists, o.AuthLists, o.Ignored = read(b.o.ImageLists), read(b.o.AuthLists), read(b.o.IgnoredLists)
+	if b.ctx.secret != nil && b.o.Scan != imagelist.ModeOff {
+		content, err := b.ctx.readSmall(authListName)
+		errs = append(errs, err)
+		o.AuthLists = append(o.AuthLists, imagelist.List{Name: authListName, Content: content})
+	}
+	switch rules, err := b.ctx.readSmall(rulesName); {
+	case err == nil:
+		o.Rules = rules
+	case !errors.Is(err, fs.ErrNotExist):
+		errs = append(errs, err)
+	}
+	return o, errors.Join(errs...)
+}
+
+// discover finds the images that the layers of this Kubefile make a cluster
+// pull.
+func (t *target) discover(ctx context.Context, o imagelist.Options) (*imagelist.Result, error) {
+	t.b.step(fmt.Sprintf("[%s] find images", platform.String(t.platform)))
+	o.PrivateRegistry = t.config.Registry.Name
+	o.KubeRange = t.config.Labels[labelKubeVersion]
+	root, err := t.b.s.Rootfs(t.added)
+	if err != nil {
+		return nil, fmt.Errorf("find images: %w", err)
+	}
+	defer root.Close()
+	found, err := imagelist.Scan(ctx, root, o)
+	if found != nil {
+		for _, w := range found.Warnings {
+			t.b.warn(w)
+		}
+		for _, g := range found.Unresolved {
+			t.b.warn(fmt.Sprintf("%s:%d: %s: an image that cannot be known from the files: %s", g.File, g.Line, g.Object, g.Reason))
+		}
+	}
+	return found, err
+}
+
+// requests turns what was found into what is mirrored, the private registry's
+// own names last: they are satisfied by the others.
+func (b *builder) requests(found *imagelist.Result) []mirror.Request {
+	var out []mirror.Request
+	for _, list := range [][]imagelist.Image{found.Mirror(b.o.IncludeOptional), found.Requirements()} {
+		for _, im := range list {
+			q := mirror.Request{Reference: im.Reference, Source: im.Source, Asked: asked(im.Findings)}
+			if c := im.Credential; c != nil {
+				q.Credential = &remote.Credential{Registry: c.Registry, Username: c.Username, Password: c.Password}
+			}
+			out = append(out, q)
+		}
+	}
+	return out
+}
+
+// asked returns the places that ask for an image, each once.
+func asked(list []imagelist.Finding) []string {
+	var out []string
+	for _, f := range list {
+		at := f.File
+		if f.Line > 0 {
+			at = fmt.Sprintf("%s:%d", f.File, f.Line)
+		}
+		if !slices.Contains(out, at) {
+			out = append(out, at)
+		}
+	}
+	return out
+}
+
+// record writes into the config what became of every image that was found. What
+// the base recorded stays, unless this build mirrored it again.
+func (t *target) record(found *imagelist.Result, result *mirror.Result) {
+	byRef := map[string]store.MirroredImage{}
+	for _, im := range t.config.Images {
+		byRef[im.Reference] = im
+	}
+	mirrored := map[string]*mirror.Image{}
+	if result != nil {
+		for i := range result.Images {
+			mirrored[result.Images[i].Reference.String()] = &result.Images[i]
+		}
+	}
+	for _, im := range found.Images() {
+		entry := store.MirroredImage{Reference: im.Reference.String(), Found: provenance(im.Findings)}
+		if im.Source != im.Reference {
+			entry.Source = im.Source.String()
+		}
+		m := mirrored[entry.Reference]
+		switch {
+		case m == nil:
+			entry.Missing = "not mirrored: " + string(im.Confidence)
+		case m.Err != nil:
+			entry.Missing = m.Err.Error()
+		default:
+			entry.Digest, entry.Size = m.Descriptor.Digest, m.Size
+			for _, p := range m.Platforms {
+				entry.Platforms = append(entry.Platforms, platform.String(p))
+			}
+		}
+		if old, ok := byRef[entry.Reference]; ok && old.Missing == "" && entry.Missing != "" {
+			continue // the base has it
+		}
+		byRef[entry.Reference] = entry
+	}
+	t.config.Images = nil
+	for _, name := range sortedKeys(byRef) {
+		t.config.Images = append(t.config.Images, byRef[name])
+	}
+}
+
+func provenance(list []imagelist.Finding) []store.Provenance {
+	var out []store.Provenance
+	for _, f := range list {
+		p := store.Provenance{File: f.File, Line: f.Line, Object: f.Object, Field: f.Field, Rule: f.Rule, Confidence: string(f.Confidence)}
+		if f.Written != f.Reference.String() {
+			p.Written = f.Written
+		}
+		out = append(out, p)
+	}
+	return out
+}

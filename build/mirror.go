@@ -1,0 +1,184 @@
+package build
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/clusterimage/sealer/imagelist"
+	"github.com/clusterimage/sealer/registry/mirror"
+	"github.com/clusterimage/sealer/registry/platform"
+	"github.com/clusterimage/sealer/registry/ref"
+	"github.com/clusterimage/sealer/registry/tree"
+	"github.com/clusterimage/sealer/store"
+)
+
+// mirror finds the images of all targets, brings them, and puts a registry
+// layer on each target that needs one.
+func (b *builder) mirror(ctx context.Context, targets []*target) error {
+	lists, err := b.lists()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for i, t := range targets {
+		found, err := t.discover(ctx, lists)
+		errs = append(errs, err)
+		b.result.Images[i].Found = found
+	}
+	if err := unique(compact(errs)); err != nil {
+		return err
+	}
+	known := b.known(targets)
+	for i, t := range targets {
+		found := b.result.Images[i].Found
+		reqs := b.requests(found)
+		if err := b.lock(reqs); err != nil {
+			return err
+		}
+		result, err := t.bring(ctx, reqs, known)
+		b.result.Images[i].Mirror = result
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		t.record(found, result)
+		if b.o.DryRun {
+			continue
+		}
+		if err := t.registryLayer(ctx, found, result); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if err := unique(compact(errs)); err != nil {
+		return err
+	}
+	return b.writeLock(targets)
+}
+
+func compact(errs []error) []error {
+	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+}
+
+// known collects the digests that references had in earlier builds.
+func (b *builder) known(targets []*target) map[string]digest.Digest {
+	known := map[string]digest.Digest{}
+	for _, t := range targets {
+		maps.Copy(known, mirror.KnownFrom(t.below))
+	}
+	maps.Copy(known, b.earlier())
+	return known
+}
+
+// bring mirrors reqs for the target's platform, or plans it.
+func (t *target) bring(ctx context.Context, reqs []mirror.Request, known map[string]digest.Digest) (*mirror.Result, error) {
+	if len(reqs) == 0 {
+		return nil, nil
+	}
+	b := t.b
+	b.step(fmt.Sprintf("[%s] mirror %d images", platform.String(t.platform), len(reqs)))
+	o := mirror.Options{
+		Platforms:    []ocispec.Platform{t.platform},
+		AllPlatforms: b.o.AllPlatforms,
+		Jobs:         b.o.Jobs,
+		Naming:       t.config.Registry.Naming,
+		Private:      t.config.Registry.Name,
+		Below:        t.below,
+		AllowMissing: b.o.AllowMissing,
+		Offline:      b.o.Offline,
+		Known:        known,
+		Progress:     b.transfer,
+		Logger:       b.log,
+	}
+	run := mirror.Mirror
+	if b.o.DryRun {
+		run = mirror.Plan
+	}
+	result, err := run(ctx, b.c, b.s, reqs, o)
+	if err != nil {
+		if missing(result) {
+			err = fmt.Errorf("%w: %w", ErrIncomplete, err)
+		}
+		return result, err
+	}
+	for _, im := range result.Images {
+		if im.Err != nil {
+			b.warn(fmt.Sprintf("missing: %v", im.Err))
+		} else {
+			known[im.Reference.String()] = im.Descriptor.Digest
+		}
+	}
+	return result, nil
+}
+
+// missing tells whether images failed, and not the run as a whole.
+func missing(r *mirror.Result) bool {
+	return r != nil && slices.ContainsFunc(r.Images, func(im mirror.Image) bool { return im.Err != nil })
+}
+
+// registryLayer puts the registry layer on top, when there is a name to add,
+// and checks that nothing is missing.
+func (t *target) registryLayer(ctx context.Context, found *imagelist.Result, result *mirror.Result) error {
+	documents := slices.Clone(t.below)
+	if result != nil {
+		if doc := result.Document(t.below); doc != nil {
+			layer, err := t.b.s.WriteRegistryLayer(ctx, doc)
+			if err != nil {
+				return err
+			}
+			t.push(layer, store.ConfigLayer{Type: store.LayerTypeBase, Value: store.RegistryLayerValue})
+			documents = append(documents, doc)
+		}
+	}
+	return t.complete(found, documents)
+}
+
+// complete checks that every image that the cluster will pull, after the
+// redirect, is in the registry layers.
+func (t *target) complete(found *imagelist.Result, documents []*tree.Document) error {
+	have := map[string]bool{} // "repository:tag" and "repository@digest"
+	for _, d := range documents {
+		for _, r := range d.Repositories {
+			for _, tag := range r.Tags {
+				have[r.Name+":"+tag.Name] = true
+			}
+			for _, v := range r.Revisions {
+				have[r.Name+"@"+v.Digest.String()] = true
+			}
+		}
+	}
+	var errs []error
+	for _, list := range [][]imagelist.Image{found.Mirror(false), found.Requirements()} {
+		for _, im := range list {
+			if name, ok := t.served(have, im.Reference); !ok {
+				errs = append(errs, fmt.Errorf("%s: %s is not in the image; asked for by %s", familiar(im.Reference.String()), name, strings.Join(asked(im.Findings), ", ")))
+			}
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	if t.b.o.AllowMissing {
+		for _, err := range errs {
+			t.b.warn(err.Error())
+		}
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrIncomplete, errors.Join(errs...))
+}
+
+// served reports whether the private registry serves r, and the name that was
+// looked for. A digest decides where there is one, as for containerd.
+func (t *target) served(have map[string]bool, r ref.Reference) (string, bool) {
+	to := t.config.Registry.Naming.Target(t.config.Registry.Name, r)
+	if to.Digest != "" {
+		return to.String(), have[to.Repository+"@"+to.Digest.String()]
+	}
+	return to.String(), have[to.Repository+":"+to.Tag]
+}

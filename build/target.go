@@ -1,0 +1,241 @@
+package build
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/clusterimage/sealer/kubefile"
+	"github.com/clusterimage/sealer/parser"
+	"github.com/clusterimage/sealer/registry/platform"
+	"github.com/clusterimage/sealer/registry/tree"
+	"github.com/clusterimage/sealer/store"
+)
+
+// A target is the image for one platform while it is built.
+type target struct {
+	b        *builder
+	platform ocispec.Platform
+	base     *store.Image // nil for scratch
+	file     *kubefile.File
+	steps    []step
+
+	config store.Config
+	layers []store.Layer    // all, lowest first
+	added  []digest.Digest  // those of this Kubefile
+	below  []*tree.Document // registry layers of the base
+}
+
+// A step adds a layer, or more than one.
+type step interface {
+	run(ctx context.Context, t *target) error
+}
+
+// plan does for every platform all that can fail without writing: FROM,
+// variables, sources. The faults of all platforms are reported together.
+func (b *builder) plan(ctx context.Context) ([]*target, error) {
+	var targets []*target
+	var errs []error
+	for _, p := range b.o.Platforms {
+		t := &target{b: b, platform: p}
+		if err := t.plan(ctx); err != nil {
+			errs = append(errs, err)
+		}
+		targets = append(targets, t)
+		b.result.Images = append(b.result.Images, Image{Platform: p})
+	}
+	return targets, unique(errs)
+}
+
+// unique joins errors, leaving out what another platform said already.
+func unique(errs []error) error {
+	seen := map[string]bool{}
+	var out []error
+	var add func(err error)
+	add = func(err error) {
+		if many, ok := err.(interface{ Unwrap() []error }); ok {
+			for _, e := range many.Unwrap() {
+				add(e)
+			}
+			return
+		}
+		if !seen[err.Error()] {
+			seen[err.Error()] = true
+			out = append(out, err)
+		}
+	}
+	for _, err := range errs {
+		add(err)
+	}
+	return errors.Join(out...)
+}
+
+func (t *target) plan(ctx context.Context) error {
+	vars := parser.Vars{BuildArgs: t.b.o.BuildArgs, Platform: t.platform}
+	from, err := parser.ExpandFrom(t.b.file, vars)
+	if err != nil {
+		return err
+	}
+	t.base, err = t.findBase(ctx, from)
+	switch {
+	case err != nil && t.b.checking:
+		t.b.warn(err.Error())
+		return nil
+	case err != nil:
+		return err
+	}
+	if err := t.inherit(); err != nil {
+		return t.fault(from, err.Error(), "", err)
+	}
+	vars.BaseEnv, vars.BaseArgs = t.config.Env, t.config.Args.Parent
+	if t.file, err = parser.Expand(t.b.file, vars); err != nil {
+		return err
+	}
+	for _, w := range t.file.Warnings {
+		t.b.warn(w.Error())
+	}
+	return t.planSteps(ctx)
+}
+
+// planSteps turns the instructions into steps and into the config. All faults
+// are reported.
+func (t *target) planSteps(ctx context.Context) error {
+	var errs []error
+	add := func(st step, err error) {
+		if err != nil {
+			errs = append(errs, err)
+		}
+		if st != nil {
+			t.steps = append(t.steps, st)
+		}
+	}
+	for _, in := range t.file.Instructions {
+		switch in := in.(type) {
+		case *kubefile.Copy:
+			add(t.planCopy(ctx, in))
+		case *kubefile.Run:
+			add(t.planRun(in))
+		case *kubefile.App:
+			add(t.planApp(ctx, in))
+		default:
+			errs = append(errs, t.configure(in))
+		}
+	}
+	errs = append(errs, t.finishConfig())
+	return errors.Join(errs...)
+}
+
+// configure takes what an instruction says about the image as a whole.
+func (t *target) configure(in kubefile.Instruction) error {
+	c := &t.config
+	switch in := in.(type) {
+	case *kubefile.Arg:
+		for _, p := range in.Pairs {
+			if p.Set {
+				c.Args.Current[p.Name] = p.Value
+			}
+		}
+	case *kubefile.Env:
+		// The step that follows must see it, those before must not.
+		t.steps = append(t.steps, envStep{in})
+	case *kubefile.Label:
+		for _, p := range in.Pairs {
+			c.Labels[p.Name] = p.Value
+		}
+	case *kubefile.Maintainer:
+		c.Maintainer = in.Name
+	case *kubefile.Cmd:
+		c.Cmd.Current = append(c.Cmd.Current, in.Commands...)
+	case *kubefile.KubeVersion:
+		c.Labels[labelKubeVersion] = in.Range
+	}
+	return t.configureApp(in)
+}
+
+// An envStep is ENV.
+type envStep struct{ in *kubefile.Env }
+
+func (st envStep) run(_ context.Context, t *target) error {
+	for _, p := range st.in.Pairs {
+		t.config.Env[p.Name] = p.Value
+	}
+	return nil
+}
+
+// assemble runs the steps, each of which adds its layer.
+func (t *target) assemble(ctx context.Context) error {
+	n, total := 0, 0
+	for _, st := range t.steps {
+		if st, ok := st.(interface{ title() string }); ok && st.title() != "" {
+			total++
+		}
+	}
+	for _, st := range t.steps {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if st, ok := st.(interface{ title() string }); ok {
+			n++
+			t.b.step(fmt.Sprintf("[%s %d/%d] %s", platform.String(t.platform), n, total, st.title()))
+		}
+		if err := st.run(ctx, t); err != nil {
+			return err
+		}
+	}
+	t.finishApps()
+	maps.Copy(t.config.Labels, t.b.o.Labels)
+	return nil
+}
+
+// push puts a layer on top.
+func (t *target) push(l store.Layer, c store.ConfigLayer) {
+	c.ID, c.Size = l.ID, l.Size
+	t.layers = append(t.layers, l)
+	t.added = append(t.added, l.ID)
+	t.config.Layers = append(t.config.Layers, c)
+}
+
+// ids returns the layers so far, lowest first.
+func (t *target) ids() []digest.Digest {
+	out := make([]digest.Digest, len(t.layers))
+	for i, l := range t.layers {
+		out[i] = l.ID
+	}
+	return out
+}
+
+// isDir reports whether the rootfs so far has dest as a directory: Dockerfile's
+// rule for COPY wants to know.
+func (t *target) isDir(dest string) bool {
+	if !t.file.DockerCopy {
+		return false
+	}
+	name := strings.TrimPrefix(path.Clean("/"+dest), "/")
+	if name == "" {
+		return true
+	}
+	root, err := t.b.s.Rootfs(t.ids())
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	fi, err := root.Stat(name)
+	return err == nil && fi.IsDir()
+}
+
+// fault makes an error about an instruction.
+func (t *target) fault(in kubefile.Instruction, msg, fix string, err error) error {
+	return &kubefile.Error{File: t.b.file.Name, Line: in.Line(), Instruction: in.Keyword(), Msg: msg, Fix: fix, Err: err}
+}
+
+func (t *target) warn(in kubefile.Instruction, msg string) {
+	t.b.warn((&kubefile.Error{File: t.b.file.Name, Line: in.Line(), Instruction: in.Keyword(), Msg: msg}).Error())
+}
+
+func (st *copyStep) title() string { return st.in.Keyword() + " " + st.in.Text() }
