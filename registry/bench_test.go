@@ -17,11 +17,11 @@ import (
 func BenchmarkServe(b *testing.B) {
 	big := registrytest.Image{Name: "big:1", Layers: []registrytest.Layer{{Name: "big", Size: 64 << 20}, {Name: "small", Size: 4 << 10}}}
 	for _, n := range []int{1, 20} {
-		layers := []layer{writeLayer(b, tree.NamingPath, []registrytest.Image{big})}
+		layers := []*registrytest.DiskLayer{writeLayer(b, tree.NamingPath, []registrytest.Image{big})}
 		for i := 1; i < n; i++ {
 			layers = append(layers, writeLayer(b, tree.NamingPath, []registrytest.Image{{Name: fmt.Sprintf("other%d:1", i)}}))
 		}
-		m := manifest(b, layers[0].content(b, "big:1"))
+		m := manifest(b, layers[0].Content("big:1"))
 		s := serve(b, newHandler(b, registry.Options{}, layers...), registry.ServerOptions{})
 		for name, path := range map[string]string{
 			"large":    "blobs/" + m.Layers[0].Digest.String(),

@@ -86,8 +86,8 @@ func TestSkopeo(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(certs, "ca.crt"), s.Certificate(), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for i, r := range l.images {
-		want := l.contents[r.String()].Root.Digest
+	for i, r := range l.Images {
+		want := l.Contents[r.String()].Root.Digest
 		for j, source := range []string{r.Name() + ":" + r.Tag, r.Name() + "@" + want.String()} {
 			to := filepath.Join(dir, fmt.Sprint(i, "-", j))
 			output(t, "skopeo", "copy", "-q", "--all", "--policy", filepath.Join(dir, "policy.json"),
@@ -190,8 +190,8 @@ func TestContainerd(t *testing.T) {
 			s := serve(t, newHandler(t, registry.Options{}, l), registry.ServerOptions{SelfSigned: tc.tls})
 			hosts := t.TempDir()
 			writeHosts(t, hosts, s, l, tc.below)
-			for _, r := range l.images {
-				content := l.contents[r.String()]
+			for _, r := range l.Images {
+				content := l.Contents[r.String()]
 				byDigest := r
 				byDigest.Tag, byDigest.Digest = "", content.Root.Digest
 				for _, name := range []string{r.String(), byDigest.String()} {
@@ -206,7 +206,7 @@ func TestContainerd(t *testing.T) {
 	}
 }
 
-func writeHosts(t *testing.T, dir string, s *registry.Server, l layer, below bool) {
+func writeHosts(t *testing.T, dir string, s *registry.Server, l *registrytest.DiskLayer, below bool) {
 	t.Helper()
 	ca := ""
 	if s.Certificate() != nil {
@@ -216,7 +216,7 @@ func writeHosts(t *testing.T, dir string, s *registry.Server, l layer, below boo
 		}
 		ca = fmt.Sprintf("  ca = %q\n", file)
 	}
-	for _, r := range l.images {
+	for _, r := range l.Images {
 		host := filepath.Join(dir, r.Registry)
 		if err := os.MkdirAll(host, 0o755); err != nil {
 			t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/distribution/distribution/v3/configuration"
 	"github.com/distribution/distribution/v3/registry/api/errcode"
 	"github.com/distribution/distribution/v3/registry/handlers"
+	"github.com/opencontainers/go-digest"
 
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/tree"
@@ -137,12 +138,11 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) string {
 		h.metrics.ServeHTTP(w, r)
 		return "metrics"
 	}
+	q, ok := parse(r.URL)
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		w.Header().Set("Allow", "GET, HEAD")
-		refuse(w, errcode.ErrorCodeUnsupported.WithMessage("this registry serves a ClusterImage and is read-only"))
+		refuseWrite(w, q)
 		return "refused"
 	}
-	q, ok := parse(r.URL)
 	if !ok { // the base, the catalog, and what distribution knows to be nothing
 		h.pass(w, r)
 		return "base"
@@ -228,6 +228,18 @@ func acceptAll(r *http.Request) *http.Request {
 		"application/vnd.docker.distribution.manifest.list.v2+json", "application/vnd.docker.distribution.manifest.v2+json",
 	}
 	return r
+}
+
+// refuseWrite answers a request that would change something. That the reference
+// is no digest is said first, as the conformance suite of the specification
+// wants it even of a registry that only serves.
+func refuseWrite(w http.ResponseWriter, q request) {
+	if _, err := digest.Parse(q.reference); err != nil && q.kind == manifests && strings.Contains(q.reference, ":") {
+		refuse(w, errcode.ErrorCodeDigestInvalid.WithDetail(q.reference))
+		return
+	}
+	w.Header().Set("Allow", "GET, HEAD")
+	refuse(w, errcode.ErrorCodeUnsupported.WithMessage("this registry serves a ClusterImage and is read-only"))
 }
 
 func unknown(w http.ResponseWriter, q request) {

@@ -21,12 +21,12 @@ import (
 	"github.com/clusterimage/sealer/registry/tree"
 )
 
-func newHandler(t testing.TB, o registry.Options, layers ...layer) *registry.Handler {
+func newHandler(t testing.TB, o registry.Options, layers ...*registrytest.DiskLayer) *registry.Handler {
 	t.Helper()
 	var dirs []string
 	for _, l := range layers {
-		dirs = append(dirs, l.dir)
-		o.Documents = append(o.Documents, l.document)
+		dirs = append(dirs, l.Dir)
+		o.Documents = append(o.Documents, l.Document)
 	}
 	h, err := registry.NewHandler(t.Context(), dirs, o)
 	if err != nil {
@@ -60,8 +60,8 @@ func TestServesEveryByte(t *testing.T) {
 	for _, naming := range []tree.Naming{tree.NamingPath, tree.NamingFull} {
 		l := writeLayer(t, naming, samples())
 		h := newHandler(t, registry.Options{}, l)
-		for _, r := range l.images {
-			c := l.contents[r.String()]
+		for _, r := range l.Images {
+			c := l.Contents[r.String()]
 			for _, at := range []struct{ name, query string }{
 				{naming.Repository(r), ""},
 				{r.Repository, ""},
@@ -102,10 +102,10 @@ func TestNames(t *testing.T) {
 	}
 	path, full := writeLayer(t, tree.NamingPath, images), writeLayer(t, tree.NamingFull, append(images, registrytest.Image{Name: "quay.io/team/app:v1"}))
 	origin := writeLayer(t, tree.NamingPath, []registrytest.Image{{Name: "docker.io/own/name:v1"}})
-	origin.document.Repositories[0].Tags[0].Sources = []string{"quay.io/their/name:v1"} // NAME=SOURCE
-	origin.document.Repositories[0].Revisions[0].Sources = []string{"quay.io/their/name:v1"}
+	origin.Document.Repositories[0].Tags[0].Sources = []string{"quay.io/their/name:v1"} // NAME=SOURCE
+	origin.Document.Repositories[0].Revisions[0].Sources = []string{"quay.io/their/name:v1"}
 	for _, tc := range []struct {
-		layer layer
+		layer *registrytest.DiskLayer
 		url   string
 		want  int
 	}{
@@ -138,8 +138,8 @@ func TestNames(t *testing.T) {
 		{origin, "/v2/own/name/manifests/v1?ns=docker.io", 200}, // by Options.References
 	} {
 		o := registry.Options{}
-		if tc.layer.dir == origin.dir {
-			o.References = origin.images
+		if tc.layer.Dir == origin.Dir {
+			o.References = origin.Images
 		}
 		h := newHandler(t, o, tc.layer)
 		if w := do(h, "GET", tc.url); w.Code != tc.want {
@@ -155,18 +155,18 @@ func TestUnitesLayers(t *testing.T) {
 	newer.Revision = 1
 	low := writeLayer(t, tree.NamingPath, []registrytest.Image{nginx, {Name: "busybox:1"}})
 	high := writeLayer(t, tree.NamingPath, []registrytest.Image{newer, {Name: "nginx:2"}, {Name: "quay.io/x/y:1"}}, low)
-	rootfs := layer{dir: t.TempDir(), document: &tree.Document{}} // no registry in it
+	rootfs := &registrytest.DiskLayer{Dir: t.TempDir(), Document: &tree.Document{}} // no registry in it
 	h := newHandler(t, registry.Options{}, low, rootfs, high)
 
 	w := do(h, "GET", "/v2/library/nginx/manifests/latest")
-	if got, want := digest.FromBytes(w.Body.Bytes()), high.content(t, "nginx").Root.Digest; got != want {
+	if got, want := digest.FromBytes(w.Body.Bytes()), high.Content("nginx").Root.Digest; got != want {
 		t.Errorf("the tag of the higher layer is %s, got %s", want, got)
 	}
-	old := low.content(t, "nginx").Root.Digest
+	old := low.Content("nginx").Root.Digest
 	if w := do(h, "GET", "/v2/library/nginx/manifests/"+old.String()); digest.FromBytes(w.Body.Bytes()) != old {
 		t.Errorf("the lower layer's revision: %d %s", w.Code, w.Body)
 	}
-	shared := manifest(t, high.content(t, "nginx")).Layers[0].Digest // its blob is below
+	shared := manifest(t, high.Content("nginx")).Layers[0].Digest // its blob is below
 	if w := do(h, "GET", "/v2/library/nginx/blobs/"+shared.String()); digest.FromBytes(w.Body.Bytes()) != shared {
 		t.Errorf("shared layer: %d", w.Code)
 	}
@@ -193,11 +193,11 @@ func TestSourcesOfLayers(t *testing.T) {
 	other.Revision = 1
 	low := writeLayer(t, tree.NamingPath, []registrytest.Image{image})
 	same, changed := writeLayer(t, tree.NamingPath, []registrytest.Image{image}), writeLayer(t, tree.NamingPath, []registrytest.Image{other})
-	for _, l := range []layer{same, changed} {
-		l.document.Repositories[0].Tags[0].Sources = []string{"quay.io/team/app:v1"}
+	for _, l := range []*registrytest.DiskLayer{same, changed} {
+		l.Document.Repositories[0].Tags[0].Sources = []string{"quay.io/team/app:v1"}
 	}
 	for _, tc := range []struct {
-		high layer
+		high *registrytest.DiskLayer
 		ns   string
 		want int
 	}{{same, "docker.io", 200}, {same, "quay.io", 200}, {changed, "docker.io", 404}, {changed, "quay.io", 200}} {
@@ -212,7 +212,7 @@ func TestRange(t *testing.T) {
 	t.Parallel()
 	l := writeLayer(t, tree.NamingPath, samples())
 	h := newHandler(t, registry.Options{}, l)
-	c := l.content(t, "busybox:1.36")
+	c := l.Content("busybox:1.36")
 	d := manifest(t, c).Layers[0].Digest
 	url, want := "/v2/library/busybox/blobs/"+d.String(), c.Blobs[d]
 	for ranges, tc := range map[string]struct {
@@ -349,8 +349,8 @@ func TestStaysInLayer(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := writeLayer(t, tree.NamingPath, samples())
-	d := manifest(t, l.content(t, "busybox:1.36")).Layers[0].Digest
-	blob := filepath.Join(l.dir, tree.Root, tree.BlobPath(d))
+	d := manifest(t, l.Content("busybox:1.36")).Layers[0].Digest
+	blob := filepath.Join(l.Dir, tree.Root, tree.BlobPath(d))
 	if err := os.Remove(blob); err != nil {
 		t.Fatal(err)
 	}

@@ -43,19 +43,19 @@ func TestVerifyComplete(t *testing.T) {
 	for _, naming := range []tree.Naming{tree.NamingPath, tree.NamingFull} {
 		low := writeLayer(t, naming, samples()[:6])
 		high := writeLayer(t, naming, samples()[6:], low)
-		references := append(low.images, high.images...)
-		for _, l := range []layer{low, high} {
-			for _, r := range l.images {
-				r.Digest = l.contents[r.String()].Root.Digest
+		references := append(low.Images, high.Images...)
+		for _, l := range []*registrytest.DiskLayer{low, high} {
+			for _, r := range l.Images {
+				r.Digest = l.Contents[r.String()].Root.Digest
 				references = append(references, r)
 				r.Tag = ""
 				references = append(references, r)
 			}
 		}
-		private := high.images[0] // by its own name in the private registry
+		private := high.Images[0] // by its own name in the private registry
 		private.Registry, private.Repository = tree.DefaultRegistry, naming.Repository(private)
 		references = append(references, private)
-		missing, err := registry.Verify(t.Context(), []string{low.dir, high.dir}, references, registry.VerifyOptions{Naming: naming, Platforms: platforms(t, "linux/amd64")})
+		missing, err := registry.Verify(t.Context(), []string{low.Dir, high.Dir}, references, registry.VerifyOptions{Naming: naming, Platforms: platforms(t, "linux/amd64")})
 		if err != nil || len(missing) != 0 {
 			t.Errorf("%s: %v, %v", naming, missing, err)
 		}
@@ -119,10 +119,10 @@ func TestVerifyFinds(t *testing.T) {
 			t.Parallel()
 			l := writeLayer(t, tree.NamingPath, []registrytest.Image{image})
 			if tc.harm != nil {
-				tc.harm(t, l.dir)
+				tc.harm(t, l.Dir)
 			}
 			references := parseRefs(t, tc.reference)
-			missing, err := registry.Verify(t.Context(), []string{l.dir}, references, registry.VerifyOptions{Platforms: platforms(t, tc.platforms)})
+			missing, err := registry.Verify(t.Context(), []string{l.Dir}, references, registry.VerifyOptions{Platforms: platforms(t, tc.platforms)})
 			switch {
 			case err != nil:
 				t.Fatal(err)
