@@ -102,19 +102,23 @@ func onlyDirectives(data []byte) bool {
 }
 
 // parseYAML returns the root of one document, nil when it is empty.
-func parseYAML(data []byte) (node *yaml.Node, err error) {
+func parseYAML(data []byte) (*yaml.Node, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, nil
 	}
 	if err := checkSize(data); err != nil {
 		return nil, err
 	}
-	var doc yaml.Node
+	var doc, more yaml.Node
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	if err := dec.Decode(&doc); err != nil {
 		if errors.Is(err, io.EOF) {
 			return nil, nil
 		}
+		return nil, err
+	}
+	// What stands after the document is an error, or nothing.
+	if err := dec.Decode(&more); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	if len(doc.Content) == 0 || doc.Content[0].Kind == yaml.ScalarNode && doc.Content[0].Tag == "!!null" {

@@ -22,6 +22,7 @@ type place struct {
 	podSpecsOnly bool       // a file outside the directories made for objects
 	rendered     bool       // lines are those of a chart's rendering
 	embedded     int        // how many strings the document is inside of
+	fixed        int        // the line of a string whose inner lines are not the file's, 0 otherwise
 }
 
 // optional returns p for something that is not pulled without a further
@@ -40,7 +41,10 @@ func (p place) finding(line int, field, written, rule string, c Confidence) Find
 	if f.Confidence == Optional {
 		f.Reason = p.reason
 	}
-	if line > 0 {
+	if p.fixed > 0 {
+		line = p.fixed
+	}
+	if f.Line = line; line > 0 {
 		f.Line += p.base
 	}
 	if p.rendered {
@@ -108,7 +112,9 @@ func (s *scanner) object(p place, n *yaml.Node, kind string) {
 		}
 		return
 	}
-	p.object = objectName(kind, get(n, "metadata"))
+	if p.embedded == 0 {
+		p.object = objectName(kind, get(n, "metadata"))
+	}
 	if p.rendered {
 		if hook := text(n, "metadata", "annotations", "helm.sh/hook"); hook != "" && !installHook(hook) {
 			p = p.optional("hook " + hook + " is not run by an install")

@@ -62,6 +62,7 @@ func (s *scanner) renderChart(c *source) error {
 			return err
 		}
 	}
+	s.valuesPaths(c, vals, s.res.Found[before:])
 	s.announced(c)
 	if s.o.ChartProbe {
 		s.probe(c, vals, caps)
@@ -288,40 +289,52 @@ var failedTemplate = regexp.MustCompile(`(?:parse error at|execution error at|er
 func (s *scanner) salvage(c *source, vals map[string]any, caps *chartutil.Capabilities, cause error) error {
 	s.res.Unresolved = append(s.res.Unresolved, Gap{File: c.path, Object: c.chart.Name(),
 		Reason: "the chart does not render, so that images may be missing: " + firstLine(cause)})
-	at := place{limit: Medium}
-	dropped := 0
+	out, dropped := s.renderLax(c, vals, caps)
+	s.rendering(c, out, place{limit: Medium})
+	for _, d := range dropped {
+		s.res.Unresolved = append(s.res.Unresolved, Gap{File: c.file(strings.TrimPrefix(d.name, c.chart.Name()+"/")), Object: c.chart.Name(),
+			Reason: "the template does not render: " + firstLine(d.err)})
+	}
+	limit := Low
+	if len(dropped) > 0 {
+		limit = Medium
+	}
+	s.salvageValues(c, limit)
+	return s.ctx.Err()
+}
+
+type droppedTemplate struct {
+	name string
+	err  error
+}
+
+// renderLax renders a chart with missing values taken as empty, and without
+// the templates that fail even so.
+func (s *scanner) renderLax(c *source, vals map[string]any, caps *chartutil.Capabilities) (map[string]string, []droppedTemplate) {
+	files := c.files
+	var dropped []droppedTemplate
 	for range 30 {
-		ch, err := loader.LoadFiles(c.files)
+		ch, err := loader.LoadFiles(files)
 		if err != nil {
-			break
+			return nil, append(dropped, droppedTemplate{"", err})
 		}
 		out, err := s.render(ch, vals, caps, engine.Engine{LintMode: true}, true)
 		if err == nil {
-			s.rendering(c, out, at)
-			break
+			return out, dropped
 		}
-		if s.ctx.Err() != nil {
-			return s.ctx.Err()
-		}
-		dropped++
 		m := failedTemplate.FindStringSubmatch(err.Error())
-		if m == nil || errors.Is(err, errRunaway) || !c.drop(m[1]) {
-			break
+		if m == nil || s.ctx.Err() != nil || errors.Is(err, errRunaway) {
+			return nil, append(dropped, droppedTemplate{"", err})
 		}
-		s.res.Unresolved = append(s.res.Unresolved, Gap{File: c.file(strings.TrimPrefix(m[1], c.chart.Name()+"/")), Object: c.chart.Name(),
-			Reason: "the template does not render: " + firstLine(err)})
+		dropped = append(dropped, droppedTemplate{m[1], err})
+		rel := strings.TrimPrefix(m[1], c.chart.Name()+"/")
+		left := slices.DeleteFunc(slices.Clone(files), func(f *loader.BufferedFile) bool { return f.Name == rel })
+		if len(left) == len(files) {
+			return nil, dropped
+		}
+		files = left
 	}
-	s.valuesOf(c, vals, dropped > 0)
-	return nil
-}
-
-// drop takes a template, by the engine's name for it, out of the chart's
-// files.
-func (c *source) drop(name string) bool {
-	rel := strings.TrimPrefix(name, c.chart.Name()+"/")
-	n := len(c.files)
-	c.files = slices.DeleteFunc(slices.Clone(c.files), func(f *loader.BufferedFile) bool { return f.Name == rel })
-	return len(c.files) < n
+	return nil, dropped
 }
 
 func firstLine(err error) string {

@@ -1,10 +1,202 @@
 package imagelist
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+
+	"github.com/clusterimage/sealer/registry/ref"
+)
 
 // isPlaceholder reports whether a text waits to be replaced: template
 // actions, variables, <angle brackets>, +plus signs+, REPLACE_ME.
 func isPlaceholder(s string) bool {
-	return strings.ContainsAny(s, "{}$<>%+") || strings.Contains(s, "$(") || strings.Contains(s, actionMark) ||
-		strings.Contains(strings.ToUpper(s), "REPLACE") || strings.Contains(strings.ToUpper(s), "PLACEHOLDER") || strings.Contains(strings.ToUpper(s), "CHANGEME")
+	if strings.ContainsAny(s, "{}$<>%+") || strings.Contains(s, actionMark) {
+		return true
+	}
+	up := strings.ToUpper(s)
+	return strings.Contains(up, "REPLACE") || strings.Contains(up, "PLACEHOLDER") || strings.Contains(up, "CHANGEME")
+}
+
+// A verdict is what a text in a place that may hold an image is.
+type verdict struct {
+	ref        ref.Reference
+	confidence Confidence // "" when it is no image
+	reason     string     // why it is none, or not surely one; "" says that it does not even look so
+}
+
+// judge decides whether value, which stands under a key that speaks of an
+// image, is one. It asks more than that it parses, since nearly every word
+// does: a registry, a digest, or a tag that looks like one.
+func judge(key, value string) verdict {
+	value = strings.TrimSpace(value)
+	value = strings.TrimPrefix(value, "docker://")
+	if why := noImage(key, value); why != "" {
+		return verdict{reason: why}
+	}
+	r, err := ref.Parse(value)
+	if err != nil {
+		return verdict{reason: why(err).Error()}
+	}
+	name, tag := splitTag(value)
+	switch hosted := hasHost(value); {
+	case value == "" || !hasLetter(name):
+		return verdict{}
+	case hosted && sourceHost[r.Registry]:
+		return verdict{ref: r, reason: "a place for source code"}
+	case r.Digest != "":
+		return verdict{ref: r, confidence: High}
+	case hosted && tag != "":
+		return verdict{ref: r, confidence: High}
+	case hosted:
+		return verdict{ref: r, confidence: Medium}
+	case tag != "" && strings.Contains(name, ".") && !strings.Contains(name, "/") && isNumber(tag):
+		return verdict{reason: "an address"}
+	case tag != "" && plausibleTag(tag):
+		return verdict{ref: r, confidence: High}
+	case tag != "":
+		return verdict{ref: r, confidence: Low, reason: "its tag does not look like a version"}
+	case strings.Contains(value, "/"):
+		return verdict{ref: r, confidence: Low, reason: "it has neither registry, tag nor digest"}
+	}
+	return verdict{}
+}
+
+// noImage says what a text is that is certainly no image, "" when it may be
+// one.
+func noImage(key, value string) string {
+	switch {
+	case isPlaceholder(value):
+		return "a placeholder"
+	case strings.ContainsAny(value, "*?"):
+		return "a pattern"
+	case strings.Contains(value, "://"):
+		return "a URL"
+	case strings.HasPrefix(value, "/"), strings.HasPrefix(value, "."):
+		return "a path"
+	case fileName.MatchString(value):
+		return "the name of a file"
+	case pictureKey.MatchString(key):
+		return "the key of a picture"
+	}
+	return ""
+}
+
+var (
+	fileName   = regexp.MustCompile(`(?i)\.(png|jpe?g|svg|gif|ico|webp|bmp|tiff?|iso|img|qcow2?|raw|vmdk|ova|vhdx?|tar|gz|tgz|xz|zip|json|ya?ml|html?|css|js|conf|cfg|ini|sh|py|txt|md|xml|pem|crt|so|jar|exe|rpm|deb)$`)
+	pictureKey = regexp.MustCompile(`(?i)background|banner|icon|logo|thumb|avatar|picture|photo|favicon|cover|hero|splash|preview|wallpaper|screenshot`)
+	versionTag = regexp.MustCompile(`(?i)[0-9]|^(latest|stable|main|master|edge|dev|devel|develop|development|nightly|canary|release|test|testing|staging|production|prod|alpine|slim|dind|debian|ubuntu|head|snapshot|current|lts|beta|alpha|rc|full|glibc|musl)$|.-.`)
+)
+
+// plausibleTag reports whether a tag without a registry before it is more than
+// the second half of any "word:word".
+func plausibleTag(tag string) bool { return versionTag.MatchString(tag) }
+
+// sourceHost are hosts of source code, which stand in places that look like
+// repositories of images. Their registries have other names.
+var sourceHost = map[string]bool{
+	"github.com": true, "gitlab.com": true, "bitbucket.org": true, "codeberg.org": true, "gitee.com": true, "raw.githubusercontent.com": true,
+}
+
+// splitTag returns what stands before the tag or digest, and the tag.
+func splitTag(s string) (name, tag string) {
+	s, _, _ = strings.Cut(s, "@")
+	if i := strings.LastIndexByte(s, ':'); i > strings.LastIndexByte(s, '/') {
+		return s[:i], s[i+1:]
+	}
+	return s, ""
+}
+
+func hasLetter(s string) bool {
+	return strings.IndexFunc(s, func(c rune) bool { return c >= 'a' && c <= 'z' }) >= 0
+}
+
+func isNumber(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789") == ""
+}
+
+var domain = regexp.MustCompile(`^(?:[a-z0-9-]+\.)+[a-z]{2,}(?::[0-9]+)?$`)
+
+// hosted decides whether a value whose key says nothing of images is one: it
+// must begin with the domain of a registry and have a digest, or a tag that
+// looks like a version.
+func hosted(value string) (ref.Reference, bool) {
+	value = strings.TrimSpace(value)
+	if !strings.Contains(value, "/") || noImage("", value) != "" {
+		return ref.Reference{}, false
+	}
+	host, rest, _ := strings.Cut(value, "/")
+	if !domain.MatchString(host) || sourceHost[host] || strings.Contains(host, ".svc") || strings.HasSuffix(host, ".local") {
+		return ref.Reference{}, false
+	}
+	r, err := ref.Parse(value)
+	if err != nil {
+		return ref.Reference{}, false
+	}
+	_, tag := splitTag(value)
+	switch {
+	case r.Digest != "":
+		return r, true
+	case tag == "":
+		return ref.Reference{}, false
+	case isNumber(tag) && !strings.Contains(rest, "/"):
+		return ref.Reference{}, false // a quantity: nvidia.com/gpu:2
+	}
+	return r, plausibleTag(tag)
+}
+
+// norm makes keys of all spellings comparable: imageTag, image_tag, IMAGE-TAG.
+func norm(key string) string {
+	return strings.ToLower(strings.NewReplacer("_", "", "-", "", ".", "", " ", "").Replace(key))
+}
+
+// notOfImages are words in keys that speak of something around an image.
+var notOfImages = map[string]bool{
+	"pull": true, "policy": true, "policies": true, "secret": true, "secrets": true, "gc": true, "cache": true, "path": true, "size": true,
+	"timeout": true, "threshold": true, "dir": true, "directory": true, "registry": true, "registries": true, "format": true, "scan": true,
+	"update": true, "count": true, "verify": true, "signature": true, "archive": true, "pullpolicy": true, "user": true, "password": true,
+	"interval": true, "limit": true, "mirror": true, "mirrors": true, "allowed": true, "whitelist": true, "pattern": true, "regex": true,
+	"username": true, "auth": true, "insecure": true, "type": true, "family": true,
+}
+
+// words takes a key apart: at separators, and where a capital begins a word.
+func words(key string) []string {
+	var b strings.Builder
+	lower := false
+	for _, c := range key {
+		if c >= 'A' && c <= 'Z' && lower {
+			b.WriteByte(' ')
+		}
+		lower = c >= 'a' && c <= 'z' || c >= '0' && c <= '9'
+		if strings.ContainsRune("_-./:", c) {
+			c = ' '
+		}
+		b.WriteRune(c)
+	}
+	return strings.Fields(strings.ToLower(b.String()))
+}
+
+// isImageKey reports whether the value of a field of a custom resource with
+// this key is an image.
+func isImageKey(key string) bool {
+	k := norm(key)
+	for _, suffix := range []string{"image", "imageref", "imagereference", "imagename", "imageurl", "imageuri", "imagespec", "imagefullname"} {
+		if strings.HasSuffix(k, suffix) {
+			return true
+		}
+	}
+	return false
+}
+
+// speaksOfImage is isImageKey for the names of variables, flags and settings,
+// which put more words after it: RELATED_IMAGE_CONTROLLER.
+func speaksOfImage(key string) bool {
+	if !strings.Contains(strings.ToLower(key), "image") {
+		return false
+	}
+	for _, w := range words(key) {
+		if notOfImages[w] {
+			return false
+		}
+	}
+	return true
 }

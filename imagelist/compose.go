@@ -1,0 +1,222 @@
+package imagelist
+
+import (
+	"regexp"
+	"strings"
+)
+
+// A pair is a key with a scalar value: a field, a variable, a flag, a setting.
+type pair struct {
+	key, value string
+	line       int
+	field      string
+}
+
+// A role is the part of a reference that a key names.
+type role int
+
+const (
+	noRole role = iota
+	registryRole
+	repositoryRole
+	baseRole  // baseImage: a repository, always with a tag elsewhere
+	imageRole // image: a repository, or all of a reference
+	nameRole
+	tagRole
+	versionRole
+	digestRole
+)
+
+var roleSuffixes = []struct {
+	suffix string
+	role   role
+}{
+	{"repository", repositoryRole}, {"repo", repositoryRole},
+	{"baseimage", baseRole}, {"image", imageRole}, {"name", nameRole},
+	{"registry", registryRole}, {"hub", registryRole},
+	{"versiontag", tagRole}, {"tag", tagRole}, {"version", versionRole},
+	{"digest", digestRole}, {"sha256", digestRole}, {"sha", digestRole},
+}
+
+// roleOf takes a key apart: "proxyImageTag" is the tag of "proxy".
+func roleOf(key string) (of string, r role) {
+	k := norm(key)
+	for _, s := range roleSuffixes {
+		of, ok := strings.CutSuffix(k, s.suffix)
+		if !ok {
+			continue
+		}
+		image := strings.HasSuffix(of, "image")
+		of = strings.TrimPrefix(strings.TrimSuffix(strings.TrimSuffix(of, "image"), "container"), "default")
+		if s.role == nameRole {
+			if image {
+				return of, repositoryRole // image_name, imageName
+			}
+			if of != "" {
+				return "", noRole // hostname
+			}
+		}
+		return of, s.role
+	}
+	return "", noRole
+}
+
+// parts are the pairs of one image, by role.
+type parts [digestRole + 1]*pair
+
+func (g parts) value(r role) string {
+	if g[r] == nil {
+		return ""
+	}
+	return strings.TrimSpace(g[r].value)
+}
+
+// inherited is what maps further out say for the images in them.
+type inherited struct {
+	registry, tag, version string
+	appVersion             string // of a chart, for the values of a chart
+}
+
+// A composition is a reference put together from several pairs.
+type composition struct {
+	written    string
+	at         *pair // where to find it: the repository
+	used       []*pair
+	confidence Confidence
+}
+
+// notForImages are the words before "repository" or "version" that tell
+// another kind of repository.
+var notForImages = regexp.MustCompile(`git|helm|chart|maven|npm|apt|yum|pypi|source|schema|api$|kubernetes$|^k8s$|kube$|db$|database`)
+
+// compose finds the references that are split over pairs. imageKey says that
+// the map they stand in is the value of an image key.
+func compose(pairs []pair, imageKey bool, in inherited) []composition {
+	groups := map[string]*parts{}
+	var order []string
+	for i := range pairs {
+		of, r := roleOf(pairs[i].key)
+		if r == noRole || notForImages.MatchString(of) {
+			continue
+		}
+		g, ok := groups[of]
+		if !ok {
+			g = &parts{}
+			groups[of] = g
+			order = append(order, of)
+		}
+		if g[r] == nil || g.value(r) == "" {
+			g[r] = &pairs[i]
+		}
+	}
+	var out []composition
+	for _, of := range order {
+		g := groups[of]
+		if g.value(registryRole) == "" && of != "" && groups[""] != nil && g[repositoryRole] != nil {
+			g[registryRole] = groups[""][registryRole]
+		}
+		if c, ok := g.compose(imageKey, in); ok && noImage(c.at.key, c.written) == "" {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// compose puts one reference together. It gives none where one of the pairs
+// is all of a reference already.
+func (g parts) compose(imageKey bool, in inherited) (composition, bool) {
+	base, at := g.base(imageKey, in)
+	if base == "" || strings.Contains(base, "@") {
+		return composition{}, false
+	}
+	if _, tag := splitTag(base); tag != "" {
+		return composition{}, false
+	}
+	c := composition{at: at, confidence: High}
+	for _, p := range g {
+		if p != nil {
+			c.used = append(c.used, p)
+		}
+	}
+	tag := g.value(tagRole)
+	if tag == "" && g[versionRole] != nil {
+		tag, c.confidence = g.value(versionRole), Medium
+		if at == g[baseRole] {
+			c.confidence = High
+		}
+		if !strings.Contains(base, "/") && !imageKey {
+			return composition{}, false
+		}
+	}
+	digest := g.value(digestRole)
+	if h, ok := strings.CutPrefix(tag, "sha256:"); ok {
+		tag, digest = "", h
+	}
+	if tag == "" && digest == "" {
+		if tag = g.inheritedTag(at, base, imageKey, in); tag == "" {
+			return composition{}, false
+		}
+		c.confidence = Medium
+	}
+	c.written = base
+	if tag != "" {
+		c.written += ":" + tag
+	}
+	if digest != "" {
+		c.written += "@sha256:" + strings.TrimPrefix(digest, "sha256:")
+	}
+	v := judge(at.key, c.written)
+	if v.confidence == "" || v.confidence == Low && g[tagRole] == nil {
+		return composition{}, false
+	}
+	return c, true
+}
+
+// base returns the reference without tag and digest, and the pair that it
+// stands in.
+func (g parts) base(imageKey bool, in inherited) (string, *pair) {
+	var base string
+	var at *pair
+	repository, image := g.value(repositoryRole), g.value(imageRole)
+	switch {
+	case repository != "" && image != "" && !strings.ContainsAny(image, "/:@"):
+		base, at = strings.TrimSuffix(repository, "/")+"/"+image, g[imageRole]
+	case image != "":
+		base, at = image, g[imageRole]
+	case repository != "":
+		base, at = repository, g[repositoryRole]
+	case g.value(baseRole) != "":
+		base, at = g.value(baseRole), g[baseRole]
+	case g.value(nameRole) != "" && (imageKey || g.value(registryRole) != "" && g[tagRole] != nil):
+		base, at = g.value(nameRole), g[nameRole]
+	default:
+		return "", nil
+	}
+	registry := g.value(registryRole)
+	if registry == "" && !strings.ContainsAny(base, "/:@") && in.registry != "" && in.tag != "" && at == g[imageRole] {
+		registry = in.registry // Istio: a bare image, hub and tag further out
+	}
+	if registry != "" && !hasHost(base) && !strings.HasPrefix(base, registry+"/") {
+		base = strings.TrimSuffix(registry, "/") + "/" + base
+	}
+	return base, at
+}
+
+// inheritedTag is the tag of an image that names none beside it: the version
+// that an operator's resource gives for all its parts, or the tag that goes
+// with an inherited registry, or a chart's appVersion.
+func (g parts) inheritedTag(at *pair, base string, imageKey bool, in inherited) string {
+	switch {
+	case at == g[baseRole]:
+		return in.version
+	case at == g[imageRole] && in.registry != "" && in.tag != "" && strings.HasPrefix(base, in.registry+"/"):
+		return in.tag
+	case in.appVersion != "" && (g[tagRole] != nil || imageKey):
+		return in.appVersion
+	case g[tagRole] != nil && in.tag != "":
+		return in.tag
+	case g[versionRole] != nil && imageKey && in.version != "":
+		return in.version
+	}
+	return ""
+}

@@ -1,0 +1,71 @@
+package imagelist
+
+import "go.yaml.in/yaml/v3"
+
+// knownFields are fields of custom resources that hold an image under a name
+// that does not say so.
+var knownFields = []fieldRule{
+	{"Provider", "pkg.crossplane.io", []string{"spec", "package"}, High},
+	{"Configuration", "pkg.crossplane.io", []string{"spec", "package"}, High},
+	{"Function", "pkg.crossplane.io", []string{"spec", "package"}, High},
+	{"ClusterCatalog", "olm.operatorframework.io", []string{"spec", "source", "image", "ref"}, High},
+}
+
+// fieldRules takes the images at the paths that the user, or the table, names
+// for objects of this kind.
+func (s *scanner) fieldRules(p place, n *yaml.Node) {
+	if p.podSpecsOnly {
+		return
+	}
+	for _, rules := range [][]fieldRule{s.rules.fields, knownFields} {
+		for _, r := range rules {
+			if r.kind == p.kind && (r.group == "" || r.group == p.group) {
+				s.fieldRule(p, n, "", r.path, r.confidence)
+			}
+		}
+	}
+}
+
+// fieldRule follows a path: keys, [] for every element of a list, * for every
+// key of a map.
+func (s *scanner) fieldRule(p place, n *yaml.Node, field string, path []string, c Confidence) {
+	n = follow(n)
+	if n == nil {
+		return
+	}
+	if len(path) == 0 {
+		s.imageAt(p, n, field, c)
+		return
+	}
+	switch path[0] {
+	case "[]":
+		for i, it := range items(n) {
+			s.fieldRule(p, it, atIndex(field, i), path[1:], c)
+		}
+	default:
+		for _, e := range entries(n) {
+			if path[0] == "*" || path[0] == e.key {
+				s.fieldRule(p, e.value, atKey(field, e.key), path[1:], c)
+			}
+		}
+	}
+}
+
+// imageAt takes the value at the end of a rule's path: a reference, a list of
+// them, or a map with its parts.
+func (s *scanner) imageAt(p place, n *yaml.Node, field string, c Confidence) {
+	switch n.Kind {
+	case yaml.ScalarNode:
+		if isScalar(n) && n.Value != "" {
+			s.podImage(p, n, field, "field-rule", c)
+		}
+	case yaml.SequenceNode:
+		for i, it := range items(n) {
+			s.imageAt(p, it, atIndex(field, i), c)
+		}
+	case yaml.MappingNode:
+		for _, got := range compose(scalarPairs(entries(n), field, nil), true, inherited{}) {
+			s.add(p, got.at.line, got.at.field, got.written, "field-rule", c)
+		}
+	}
+}

@@ -1,0 +1,318 @@
+package imagelist
+
+import (
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// quietGroups are API groups whose objects speak of images that nothing
+// pulls: policies, signatures, registries, rules.
+var quietGroups = map[string]bool{
+	"admissionregistration.k8s.io": true, "apiextensions.k8s.io": true, "apiregistration.k8s.io": true,
+	"rbac.authorization.k8s.io": true, "networking.k8s.io": true, "policy": true, "autoscaling": true,
+	"kyverno.io": true, "policies.kyverno.io": true, "reports.kyverno.io": true, "wgpolicyk8s.io": true, "openreports.io": true,
+	"templates.gatekeeper.sh": true, "constraints.gatekeeper.sh": true, "mutations.gatekeeper.sh": true, "config.gatekeeper.sh": true,
+	"policy.sigstore.dev": true, "image.toolkit.fluxcd.io": true, "imagepolicy.k8s.io": true,
+	"aquasecurity.github.io": true, "spdx.softwarecomposition.kubescape.io": true, "cilium.io": true, "security.istio.io": true,
+}
+
+// quietKinds are kinds of other groups of which the same holds.
+var quietKinds = map[string]bool{
+	"PrometheusRule": true, "ServiceMonitor": true, "PodMonitor": true, "Probe": true, "AlertmanagerConfig": true, "ScrapeConfig": true,
+	"GrafanaDashboard": true, "ImageContentSourcePolicy": true, "ImageContentPolicy": true, "ImageTagMirrorSet": true, "ImageDigestMirrorSet": true,
+	"ConsolePlugin": true, "ConsoleLink": true, "APIService": true, "AppProject": true, "EnvoyFilter": true, "PackageManifest": true,
+}
+
+// custom looks at an object of a kind that is not built in.
+func (s *scanner) custom(p place, n *yaml.Node) {
+	if quietGroups[p.group] || quietKinds[p.kind] {
+		s.quiet(p, n, "", p.kind)
+		return
+	}
+	s.objectAnnotations(p, n)
+	derived := s.operator(p, n)
+	w := walker{s: s, p: p, derived: derived}
+	for _, e := range entries(n) {
+		switch e.key {
+		case "apiVersion", "kind", "metadata", "status":
+		default:
+			w.value(e, "", inherited{}, 0)
+		}
+	}
+}
+
+// quiet records the image fields of an object that pulls none, so that a user
+// who expected them sees why they are not there.
+func (s *scanner) quiet(p place, n *yaml.Node, path, kind string) {
+	for _, e := range entries(n) {
+		if isScalar(e.value) && norm(e.key) == "image" {
+			s.reject(p, e.value.Line, atKey(path, e.key), e.value.Value, "image-field", "objects of kind "+kind+" name images, but nothing pulls them")
+		}
+		s.quiet(p, e.value, atKey(path, e.key), kind)
+	}
+	for i, it := range items(n) {
+		s.quiet(p, it, atIndex(path, i), kind)
+	}
+}
+
+// A walker goes through the fields of a custom resource, of a document in a
+// ConfigMap, or of a chart's values.
+type walker struct {
+	s       *scanner
+	p       place
+	derived bool // the table of operators gave this object's image
+}
+
+// silentKeys are fields that hold no image whatever stands in them.
+var silentKeys = map[string]bool{
+	"description": true, "openAPIV3Schema": true, "icon": true, "icons": true, "logo": true, "managedFields": true,
+	"imagePullSecrets": true, "customresourcedefinitions": true, "matchImages": true, "imagePullPolicy": true, "pullPolicy": true,
+}
+
+func (w walker) value(e entry, path string, in inherited, depth int) {
+	if silentKeys[e.key] || e.value == nil {
+		return
+	}
+	path = atKey(path, e.key)
+	switch e.value.Kind {
+	case yaml.ScalarNode:
+		switch {
+		case isImageKey(e.key):
+			w.candidate(e.key, e.value.Value, e.value.Line, path)
+		case strings.HasPrefix(e.value.Value, "docker://"):
+			w.candidate("image", e.value.Value, e.value.Line, path)
+		}
+	case yaml.SequenceNode:
+		w.list(e, path, in, depth)
+	case yaml.MappingNode:
+		w.mapping(e, path, in, depth)
+	}
+}
+
+// list walks the elements of a list; the strings of a list of images are
+// images.
+func (w walker) list(e entry, path string, in inherited, depth int) {
+	k := norm(e.key)
+	images := strings.HasSuffix(k, "images") || isImageKey(e.key)
+	container := strings.HasSuffix(k, "containers") || strings.HasSuffix(k, "sidecars") || strings.HasSuffix(k, "steps")
+	for i, it := range items(e.value) {
+		at := atIndex(path, i)
+		switch {
+		case it.Kind == yaml.ScalarNode && images:
+			w.candidate(e.key, it.Value, it.Line, at)
+		case container && isScalar(get(it, "image")):
+			w.container(it, at, in, depth)
+		case it.Kind == yaml.SequenceNode:
+			w.list(entry{e.key, it, it.Line}, at, in, depth+1)
+		case it.Kind == yaml.MappingNode:
+			w.fields(it, at, e.key, in, depth+1)
+		}
+	}
+}
+
+// mapping walks a map; the strings of a map of images are images.
+func (w walker) mapping(e entry, path string, in inherited, depth int) {
+	if !strings.HasSuffix(norm(e.key), "images") {
+		w.fields(e.value, path, e.key, in, depth+1)
+		return
+	}
+	for _, f := range entries(e.value) {
+		if isScalar(f.value) {
+			w.candidate(e.key, f.value.Value, f.value.Line, atKey(path, f.key))
+			continue
+		}
+		// Under "images" every key is the name of an image.
+		if isMap(f.value) {
+			w.fields(f.value, atKey(path, f.key), "image", in, depth+1)
+			continue
+		}
+		w.value(f, path, in, depth+1)
+	}
+}
+
+// containerLike are lists that only a container has beside its image.
+var containerLike = map[string]bool{
+	"command": true, "args": true, "env": true, "envFrom": true, "volumeMounts": true, "ports": true,
+}
+
+// fields walks the keys of a map. key is the key that the map stands under.
+func (w walker) fields(n *yaml.Node, path, key string, in inherited, depth int) {
+	es := entries(n)
+	if off := switchedOff(es); off != "" {
+		w.p = w.p.optional(off + " at " + w.p.prefix + path)
+	}
+	if norm(key) == "options" || norm(key) == "examples" || norm(key) == "catalog" {
+		w.p = w.p.optional("one of the choices at " + w.p.prefix + path)
+	}
+	podSpec := isPodSpec(n)
+	if podSpec {
+		w.s.podSpec(w.p, n, path, High)
+	}
+	imageKey := isImageKey(key)
+	in = in.within(es)
+	skip := map[string]bool{}
+	if !imageKey && looksLikeContainer(es) {
+		w.s.container(w.p, n, path, High)
+		skip["image"], skip["env"], skip["args"], skip["command"] = true, true, true, true
+	}
+	for _, c := range compose(scalarPairs(es, path, skip), imageKey, in) {
+		w.found(c.at.line, c.at.field, c.written, "split-fields", c.confidence)
+		for _, u := range c.used {
+			skip[u.key] = true
+		}
+	}
+	for _, e := range es {
+		switch {
+		case skip[e.key]:
+		case podSpec && (e.key == "containers" || e.key == "initContainers" || e.key == "ephemeralContainers" || e.key == "volumes"):
+		case imageKey && isScalar(e.value):
+			w.insideImage(e, path)
+		default:
+			w.value(e, path, in, depth)
+		}
+	}
+}
+
+func (w walker) container(n *yaml.Node, path string, in inherited, depth int) {
+	w.s.container(w.p, n, path, High)
+	for _, e := range entries(n) {
+		switch e.key {
+		case "image", "env", "args", "command", "name":
+		default:
+			w.value(e, path, in, depth+1)
+		}
+	}
+}
+
+// looksLikeContainer reports whether a map is a container, alone: the
+// template of a workflow, a step of a task.
+func looksLikeContainer(es []entry) bool {
+	image, more := false, false
+	for _, e := range es {
+		image = image || e.key == "image" && isScalar(e.value)
+		more = more || containerLike[e.key] && len(items(e.value)) > 0 || e.key == "script" && isScalar(e.value)
+	}
+	return image && more
+}
+
+// insideImage looks at a string in the map of an image key: all of the
+// reference, or one of several images.
+func (w walker) insideImage(e entry, path string) {
+	switch norm(e.key) {
+	case "value", "ref", "reference", "url", "uri", "fullname", "image", "full", "path":
+		w.candidate("image", e.value.Value, e.value.Line, atKey(path, e.key))
+	case "name", "repository", "registry", "tag", "version", "digest", "pullpolicy":
+		if v := judge("image", e.value.Value); v.confidence == High && strings.Contains(e.value.Value, "/") {
+			w.candidate("image", e.value.Value, e.value.Line, atKey(path, e.key))
+		}
+	default:
+		if v := judge("image", e.value.Value); v.confidence == High && strings.Contains(e.value.Value, "/") {
+			w.candidate("image", e.value.Value, e.value.Line, atKey(path, e.key))
+		}
+	}
+}
+
+// scalarPairs are the keys of a map that have a scalar value.
+func scalarPairs(es []entry, path string, skip map[string]bool) []pair {
+	var out []pair
+	for _, e := range es {
+		if e.value != nil && e.value.Kind == yaml.ScalarNode && !skip[e.key] {
+			v := e.value.Value
+			if e.value.Tag == "!!null" {
+				v = ""
+			}
+			out = append(out, pair{e.key, v, e.value.Line, atKey(path, e.key)})
+		}
+	}
+	return out
+}
+
+// within returns what the maps below inherit from this one.
+func (in inherited) within(es []entry) inherited {
+	for _, e := range es {
+		if norm(e.key) == "global" && isMap(e.value) {
+			in = in.within(entries(e.value))
+		}
+	}
+	for _, e := range es {
+		if !isScalar(e.value) || e.value.Value == "" {
+			continue
+		}
+		switch k := norm(e.key); k {
+		case "hub", "registry", "imageregistry":
+			in.registry = e.value.Value
+		case "tag", "imagetag":
+			in.tag = e.value.Value
+		case "version", "imageversion":
+			in.version = e.value.Value
+		}
+	}
+	return in
+}
+
+// switchedOff names the switch that turns off what a map describes, "" when
+// there is none.
+func switchedOff(es []entry) string {
+	for _, e := range es {
+		if !isScalar(e.value) {
+			continue
+		}
+		switch on := strings.ToLower(e.value.Value); norm(e.key) {
+		case "enabled", "enable", "install", "deploy":
+			if on == "false" {
+				return e.key + ": false"
+			}
+		case "disabled", "disable":
+			if on == "true" {
+				return e.key + ": true"
+			}
+		case "managementstate":
+			if on == "removed" {
+				return e.key + ": " + e.value.Value
+			}
+		}
+	}
+	return ""
+}
+
+// candidate decides on a string that stands where an image would.
+func (w walker) candidate(key, value string, line int, path string) {
+	v := judge(key, value)
+	switch {
+	case v.confidence == "" && v.reason == "":
+		w.s.rejectWord(w.p, line, path, value, "image-field")
+	case v.confidence == "":
+		if v.reason == "a placeholder" && w.p.embedded == 0 {
+			w.s.gap(w.p, line, path, value, "a placeholder, to be replaced before the object is used")
+			return
+		}
+		w.s.reject(w.p, line, path, value, "image-field", v.reason)
+	default:
+		w.found(line, path, strings.TrimPrefix(strings.TrimSpace(value), "docker://"), "image-field", v.confidence)
+	}
+}
+
+// rejectWord records a plain word in a place for an image.
+func (s *scanner) rejectWord(p place, line int, path, value, rule string) {
+	if value = strings.TrimSpace(value); value != "" && hasLetter(value) {
+		s.reject(p, line, path, value, rule, "a plain word: neither registry, tag nor digest")
+	}
+}
+
+func (w walker) found(line int, path, written, rule string, c Confidence) {
+	if w.derived && rule == "split-fields" {
+		return
+	}
+	w.s.add(w.p, line, path, written, rule, c)
+}
+
+// add adds a finding whose reference is known to parse.
+func (s *scanner) add(p place, line int, path, written, rule string, c Confidence) {
+	v := judge("image", written)
+	if v.ref.Repository == "" {
+		s.reject(p, line, path, written, rule, v.reason)
+		return
+	}
+	s.found(p, line, path, written, rule, c, v.ref)
+}

@@ -1,0 +1,182 @@
+package imagelist
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/clusterimage/sealer/registry/ref"
+)
+
+// An operator is what is known of a kind of custom resource whose controller
+// derives an image from other fields than an image's.
+type operator struct {
+	group, kind string
+	// image is the reference, with {path} for the text of a field,
+	// {path|default} for one that may be missing and {path#v} for one whose
+	// leading v is cut. "" says that the image is compiled into the operator.
+	image string
+	// unless is a field that names the image itself; then nothing is derived.
+	unless string
+	// when is a range that spec.version must lie in, "" for any.
+	when string
+}
+
+// operators is data: what the documentation or the code of each operator
+// says. It is no list of images, only of how they are derived.
+var operators = []operator{
+	// Elastic Cloud on Kubernetes: kind and version.
+	{"elasticsearch.k8s.elastic.co", "Elasticsearch", "docker.elastic.co/elasticsearch/elasticsearch:{spec.version}", "spec.image", ""},
+	{"kibana.k8s.elastic.co", "Kibana", "docker.elastic.co/kibana/kibana:{spec.version}", "spec.image", ""},
+	{"apm.k8s.elastic.co", "ApmServer", "docker.elastic.co/apm/apm-server:{spec.version}", "spec.image", ""},
+	{"enterprisesearch.k8s.elastic.co", "EnterpriseSearch", "docker.elastic.co/enterprise-search/enterprise-search:{spec.version}", "spec.image", ""},
+	{"beat.k8s.elastic.co", "Beat", "docker.elastic.co/beats/{spec.type}:{spec.version}", "spec.image", ""},
+	{"agent.k8s.elastic.co", "Agent", "docker.elastic.co/elastic-agent/elastic-agent:{spec.version}", "spec.image", ">=9.0.0-0"},
+	{"agent.k8s.elastic.co", "Agent", "docker.elastic.co/beats/elastic-agent:{spec.version}", "spec.image", "<9.0.0-0"},
+	{"maps.k8s.elastic.co", "ElasticMapsServer", "docker.elastic.co/elastic-maps-service/elastic-maps-server:{spec.version}", "spec.image", ""},
+	{"logstash.k8s.elastic.co", "Logstash", "docker.elastic.co/logstash/logstash:{spec.version}", "spec.image", ""},
+	{"packageregistry.k8s.elastic.co", "PackageRegistry", "docker.elastic.co/package-registry/distribution:{spec.version}", "spec.image", ""},
+
+	// The Prometheus operator, when neither the object nor a flag says more.
+	{"monitoring.coreos.com", "Prometheus", "{spec.baseImage|quay.io/prometheus/prometheus}:{spec.version}", "spec.image", ""},
+	{"monitoring.coreos.com", "PrometheusAgent", "quay.io/prometheus/prometheus:{spec.version}", "spec.image", ""},
+	{"monitoring.coreos.com", "Alertmanager", "{spec.baseImage|quay.io/prometheus/alertmanager}:{spec.version}", "spec.image", ""},
+	{"monitoring.coreos.com", "ThanosRuler", "quay.io/thanos/thanos:{spec.version}", "spec.image", ""},
+
+	// Search and databases.
+	{"opensearch.opster.io", "OpenSearchCluster", "docker.io/opensearchproject/opensearch:{spec.general.version}", "spec.general.image", ""},
+	{"opensearch.opster.io", "OpenSearchCluster", "docker.io/opensearchproject/opensearch-dashboards:{spec.dashboards.version}", "spec.dashboards.image", ""},
+	{"opensearch.org", "OpenSearchCluster", "docker.io/opensearchproject/opensearch:{spec.general.version}", "spec.general.image", ""},
+	{"opensearch.org", "OpenSearchCluster", "docker.io/opensearchproject/opensearch-dashboards:{spec.dashboards.version}", "spec.dashboards.image", ""},
+	{"mongodbcommunity.mongodb.com", "MongoDBCommunity", "docker.io/mongodb/mongodb-community-server:{spec.version}-ubi8", "", ""},
+	{"mysql.oracle.com", "InnoDBCluster", "container-registry.oracle.com/mysql/community-server:{spec.version}", "spec.imageRepository", ""},
+	{"mysql.oracle.com", "InnoDBCluster", "container-registry.oracle.com/mysql/community-router:{spec.router.version|spec.version}", "spec.imageRepository", ""},
+	{"cassandra.datastax.com", "CassandraDatacenter", "docker.io/k8ssandra/cass-management-api:{spec.serverVersion}", "spec.serverImage", ""},
+	{"k8ssandra.io", "K8ssandraCluster", "docker.io/k8ssandra/cass-management-api:{spec.cassandra.serverVersion}", "spec.cassandra.serverImage", ""},
+	{"scylla.scylladb.com", "ScyllaCluster", "{spec.repository|docker.io/scylladb/scylla}:{spec.version}", "", ""},
+	{"scylla.scylladb.com", "ScyllaCluster", "{spec.agentRepository|docker.io/scylladb/scylla-manager-agent}:{spec.agentVersion}", "", ""},
+	{"crdb.cockroachlabs.com", "CrdbCluster", "docker.io/cockroachdb/cockroach:{spec.cockroachDBVersion}", "spec.image.name", ""},
+	{"nats.io", "NatsCluster", "{spec.serverImage|docker.io/library/nats}:{spec.version}", "", ""},
+	{"etcd.database.coreos.com", "EtcdCluster", "{spec.repository|quay.io/coreos/etcd}:v{spec.version#v}", "", ""},
+	{"operator.etcd.io", "EtcdCluster", "gcr.io/etcd-development/etcd:v{spec.version#v}", "spec.image", ""},
+	{"solr.apache.org", "SolrCloud", "{spec.solrImage.repository|docker.io/library/solr}:{spec.solrImage.tag}", "", ""},
+	{"hazelcast.com", "ManagementCenter", "{spec.repository|docker.io/hazelcast/management-center}:{spec.version}", "", ""},
+	{"temporal.io", "TemporalCluster", "{spec.image|docker.io/temporalio/server}:{spec.version}", "", ""},
+	{"zookeeper.pravega.io", "ZookeeperCluster", "{spec.image.repository|docker.io/pravega/zookeeper}:{spec.image.tag}", "", ""},
+
+	// Clusters and meshes.
+	{"install.istio.io", "IstioOperator", "{spec.hub|docker.io/istio}/pilot:{spec.tag}", "", ""},
+	{"install.istio.io", "IstioOperator", "{spec.hub|docker.io/istio}/proxyv2:{spec.tag}", "", ""},
+	{"sailoperator.io", "Istio", "docker.io/istio/pilot:{spec.version#v}", "", ""},
+	{"sailoperator.io", "Istio", "docker.io/istio/proxyv2:{spec.version#v}", "", ""},
+	{"upgrade.cattle.io", "Plan", "{spec.upgrade.image}:{spec.version}", "", ""},
+	{"kamaji.clastix.io", "TenantControlPlane", "registry.k8s.io/kube-apiserver:{spec.kubernetes.version}", "", ""},
+	{"kamaji.clastix.io", "TenantControlPlane", "registry.k8s.io/kube-controller-manager:{spec.kubernetes.version}", "", ""},
+	{"kamaji.clastix.io", "TenantControlPlane", "registry.k8s.io/kube-scheduler:{spec.kubernetes.version}", "", ""},
+	{"grafana.integreatly.org", "Grafana", "docker.io/grafana/grafana:{spec.version}", "", ""},
+
+	// Compiled into the operator, unless the object says otherwise.
+	{"postgresql.cnpg.io", "Cluster", "", "spec.imageName", ""},
+	{"postgresql.cnpg.io", "Pooler", "", "spec.template.spec.containers", ""},
+	{"rabbitmq.com", "RabbitmqCluster", "", "spec.image", ""},
+	{"databases.spotahome.com", "RedisFailover", "", "spec.redis.image", ""},
+	{"minio.min.io", "Tenant", "", "spec.image", ""},
+	{"dragonflydb.io", "Dragonfly", "", "spec.image", ""},
+	{"database.arangodb.com", "ArangoDeployment", "", "spec.image", ""},
+	{"clickhouse.altinity.com", "ClickHouseInstallation", "", "spec.templates.podTemplates", ""},
+	{"jaegertracing.io", "Jaeger", "", "spec.allInOne.image", ""},
+	{"opentelemetry.io", "OpenTelemetryCollector", "", "spec.image", ""},
+	{"datadoghq.com", "DatadogAgent", "", "spec.override.nodeAgent.image", ""},
+	{"kiali.io", "Kiali", "", "spec.deployment.image_name", ""},
+	{"operator.tigera.io", "Installation", "", "", ""},
+	{"operator.tigera.io", "APIServer", "", "", ""},
+	{"operator.knative.dev", "KnativeServing", "", "spec.registry", ""},
+	{"operator.knative.dev", "KnativeEventing", "", "spec.registry", ""},
+	{"operator.tekton.dev", "TektonConfig", "", "", ""},
+	{"operator.victoriametrics.com", "VMSingle", "", "spec.image", ""},
+	{"operator.victoriametrics.com", "VMAgent", "", "spec.image", ""},
+	{"operator.victoriametrics.com", "VMAlert", "", "spec.image", ""},
+	{"operator.victoriametrics.com", "VMAlertmanager", "", "spec.image", ""},
+	{"operator.victoriametrics.com", "VMCluster", "", "spec.vmstorage.image", ""},
+	{"logging.banzaicloud.io", "Logging", "", "spec.fluentd.image", ""},
+	{"stackgres.io", "SGCluster", "", "", ""},
+	{"goharbor.io", "HarborCluster", "", "spec.imageSource", ""},
+	{"apps.gitlab.com", "GitLab", "", "", ""},
+	{"helm.cattle.io", "HelmChart", "", "spec.chartContent", ""},
+	{"helm.toolkit.fluxcd.io", "HelmRelease", "", "", ""},
+	{"argoproj.io", "Application", "", "", ""},
+	{"argoproj.io", "ApplicationSet", "", "", ""},
+}
+
+// installers are kinds that bring whole charts or directories of manifests
+// from elsewhere.
+var installers = map[string]bool{"HelmChart": true, "HelmRelease": true, "Application": true, "ApplicationSet": true}
+
+var fieldMark = regexp.MustCompile(`\{([^{}|#]+)(?:\|([^{}]+))?(#v)?\}`)
+
+// operator derives the images of an object of a known kind, and names the gap
+// where they cannot be known. It reports whether it derived one.
+func (s *scanner) operator(p place, n *yaml.Node) bool {
+	derived, missing := false, false
+	for _, op := range operators {
+		if op.group != p.group || op.kind != p.kind || op.unless != "" && get(n, strings.Split(op.unless, ".")...) != nil || !inRange(op.when, text(n, "spec", "version")) {
+			continue
+		}
+		image, line, ok := op.derive(n)
+		if !ok {
+			missing = missing || op.image == "" || line == 0
+			continue
+		}
+		if r, err := ref.Parse(image); err == nil && !isPlaceholder(image) {
+			s.found(p, line, "spec", image, "operator", High, r)
+			derived = true
+		}
+	}
+	if missing && !derived {
+		reason := "the operator pulls an image that is compiled into it"
+		if installers[p.kind] {
+			reason = "installs a chart or manifests from elsewhere; their images are not in these files"
+		}
+		s.gap(p, n.Line, "", "", reason)
+	}
+	return derived
+}
+
+func inRange(when, version string) bool {
+	if when == "" {
+		return true
+	}
+	v, err := semver.NewVersion(version)
+	if err != nil {
+		return false
+	}
+	c, err := semver.NewConstraint(when)
+	return err == nil && c.Check(v)
+}
+
+// derive fills in the fields. line is that of the last field used.
+func (op operator) derive(n *yaml.Node) (image string, line int, ok bool) {
+	ok = op.image != ""
+	image = fieldMark.ReplaceAllStringFunc(op.image, func(mark string) string {
+		m := fieldMark.FindStringSubmatch(mark)
+		at := get(n, strings.Split(m[1], ".")...)
+		if !isScalar(at) && strings.HasPrefix(m[2], "spec.") {
+			at = get(n, strings.Split(m[2], ".")...)
+		}
+		if isScalar(at) && at.Value != "" {
+			line = at.Line
+			v := at.Value
+			if m[3] != "" {
+				v = strings.TrimPrefix(v, "v")
+			}
+			return v
+		}
+		if m[2] == "" || strings.HasPrefix(m[2], "spec.") {
+			ok = false
+		}
+		return m[2]
+	})
+	return image, line, ok
+}
