@@ -113,13 +113,16 @@ func (s *Store) forget(m *Mounted) error {
 
 // Mounts returns what is mounted.
 func (s *Store) Mounts() ([]Mounted, error) {
-	names, err := filepath.Glob(s.path("mounts", "*.json"))
-	if err != nil {
-		return nil, err
+	entries, err := os.ReadDir(s.path("mounts"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("mounts: %w", err)
 	}
 	var out []Mounted
-	for _, name := range names {
-		b, err := os.ReadFile(name)
+	for _, e := range entries {
+		if filepath.Ext(e.Name()) != ".json" {
+			continue
+		}
+		b, err := os.ReadFile(s.path("mounts", e.Name()))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

@@ -78,6 +78,7 @@ func (s *Store) Prune(ctx context.Context, o PruneOptions) (_ *Pruned, err error
 		}
 		errs = append(errs, s.take(g))
 	}
+	errs = append(errs, s.bury(lock))
 	if err := errors.Join(errs...); err != nil {
 		return out, fmt.Errorf("prune: %w", err)
 	}
@@ -224,9 +225,8 @@ func diskSize(path string) int64 {
 
 // holders names the processes that write to the store.
 func (s *Store) holders() string {
-	names, _ := filepath.Glob(s.path("tmp", sessionPrefix+"*"))
 	var out []string
-	for _, name := range names {
+	for _, name := range s.records() {
 		f, err := os.Open(name)
 		if err != nil {
 			continue

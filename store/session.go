@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -60,7 +59,10 @@ func (s *Store) newSession(ctx context.Context) (_ *session, err error) {
 	n := &session{}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, n.close())
+			if n.record != nil {
+				_ = os.Remove(n.record.Name())
+			}
+			_ = n.close()
 		}
 	}()
 	if n.shared, err = s.lock(ctx, "store", false); err != nil {
@@ -143,9 +145,15 @@ func (s *Store) flush(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return s.bury(n.record)
+}
+
+// bury flushes the file system of f and removes the records of the sessions
+// that were dead before.
+func (s *Store) bury(f *os.File) error {
 	dead := s.deadSessions()
 	defer closeAll(dead)
-	if err := syncFS(n.record); err != nil {
+	if err := syncFS(f); err != nil {
 		return err
 	}
 	for _, f := range dead {
@@ -178,12 +186,23 @@ func (s *Store) Close() error {
 	return nil
 }
 
+// records returns the paths of the session records.
+func (s *Store) records() []string {
+	entries, _ := os.ReadDir(s.path("tmp"))
+	var out []string
+	for _, e := range entries {
+		if isSession(e.Name()) {
+			out = append(out, s.path("tmp", e.Name()))
+		}
+	}
+	return out
+}
+
 // deadSessions returns the locked records of dead processes. Those that say
 // nothing readable count as well.
 func (s *Store) deadSessions() []*os.File {
-	names, _ := filepath.Glob(s.path("tmp", sessionPrefix+"*"))
 	var dead []*os.File
-	for _, name := range names {
+	for _, name := range s.records() {
 		f, err := os.OpenFile(name, os.O_RDWR, 0)
 		if err != nil {
 			continue

@@ -192,7 +192,7 @@ func (s *Store) replaceBlob(ctx context.Context, desc ocispec.Descriptor, write 
 	if err != nil {
 		return err
 	}
-	links, err := filepath.Glob(s.path("data/overlay2/*", tree.Root, tree.BlobPath(desc.Digest)))
+	layers, err := os.ReadDir(s.path("data/overlay2"))
 	if err != nil {
 		return err
 	}
@@ -201,8 +201,9 @@ func (s *Store) replaceBlob(ctx context.Context, desc ocispec.Descriptor, write 
 		return err
 	}
 	defer func() { _ = discard(dir) }()
-	for _, link := range links {
-		if fi, err := os.Stat(link); err == nil && os.SameFile(fi, good) {
+	for _, l := range layers {
+		link := s.path("data/overlay2", l.Name(), tree.Root, tree.BlobPath(desc.Digest))
+		if fi, err := os.Lstat(link); err != nil || os.SameFile(fi, good) {
 			continue
 		}
 		tmp := filepath.Join(dir.Name(), "l")

@@ -1,0 +1,129 @@
+package store_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/clusterimage/sealer/registry/platform"
+	"github.com/clusterimage/sealer/registry/tree"
+	"github.com/clusterimage/sealer/store"
+)
+
+// image commits an image with a config of its own.
+func image(t testing.TB, s *store.Store, name string, c store.Config, layers ...store.Layer) {
+	t.Helper()
+	c.Platform = platform.Default()
+	if c.Registry.Name == "" {
+		c.Registry = store.PrivateRegistry{Name: tree.DefaultRegistry, Naming: tree.NamingPath}
+	}
+	c.Layers = make([]store.ConfigLayer, len(layers))
+	for i := range layers {
+		c.Layers[i] = store.ConfigLayer{Type: "COPY", Value: name}
+	}
+	d, err := s.WriteImage(t.Context(), c, layers, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Commit(t.Context(), names(t, name), d); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func registryLayer(t testing.TB, s *store.Store, name, content string) store.Layer {
+	t.Helper()
+	l, err := s.WriteRegistryLayer(t.Context(), document(t, s, name, content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestMerge(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir())
+	base := layer(t, s, file("bin/x", "base"))
+	image(t, s, "a", store.Config{
+		Type: store.TypeAppInstaller, Cmd: store.Commands{Parent: []string{"base"}, Current: []string{"a"}}, Env: map[string]string{"A": "1", "B": "1"},
+		Args: store.Arguments{Current: map[string]string{"x": "1"}}, Applications: []store.Application{{Name: "app", Type: "helm"}},
+		Images: []store.MirroredImage{{Reference: "docker.io/library/nginx:v1", Missing: "optional"}},
+	}, base, layer(t, s, file("a", "a"), file("both", "a")))
+	image(t, s, "b", store.Config{
+		Type: store.TypeKubeInstaller, Cmd: store.Commands{Parent: []string{"base", "mid"}, Current: []string{"b"}}, Env: map[string]string{"B": "2"},
+		Applications: []store.Application{{Name: "app", Type: "helm"}},
+		Images:       []store.MirroredImage{{Reference: "docker.io/library/nginx:v1", Digest: "sha256:1"}},
+	}, base, layer(t, s, file("b", "b"), file("both", "b")), registryLayer(t, s, "library/nginx", "one"))
+	_, err := s.Merge(t.Context(), store.MergeOptions{Images: []string{"a", "b"}, Names: names(t, "merged"), Version: "1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	img, err := s.Image(t.Context(), "merged", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := img.Config
+	if len(c.Layers) != 4 || c.Type != store.TypeKubeInstaller || len(c.Applications) != 1 || c.Images[0].Digest == "" || len(c.Images) != 1 {
+		t.Errorf("config %+v", c)
+	}
+	if diff := cmp.Diff(store.Commands{Parent: []string{"base", "a", "mid"}, Current: []string{"b"}}, c.Cmd); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(map[string]string{"A": "1", "B": "2"}, c.Env); diff != "" {
+		t.Error(diff)
+	}
+	r, err := s.Rootfs(img.LayerIDs()[:3])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if diff := cmp.Diff(map[string]string{"bin/x": "base", "a": "a", "b": "b", "both": "b"}, content(t, r)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestMergeRefuses(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir())
+	image(t, s, "nginx-1", store.Config{Applications: []store.Application{{Name: "app", Type: "helm"}}}, registryLayer(t, s, "library/nginx", "one"))
+	image(t, s, "nginx-2", store.Config{}, registryLayer(t, s, "library/nginx", "two"))
+	image(t, s, "app-2", store.Config{Applications: []store.Application{{Name: "app", Type: "shell"}}}, layer(t, s, file("a", "a")))
+	image(t, s, "registry-2", store.Config{Registry: store.PrivateRegistry{Name: "other.hub:5000", Naming: tree.NamingPath}}, layer(t, s, file("a", "a")))
+	if err := s.Commit(t.Context(), names(t, "foreign"), write(t, s, "linux/s390x")); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]error{
+		"nginx-2": store.ErrInvalid, "app-2": store.ErrInvalid, "registry-2": store.ErrInvalid, "foreign": store.ErrInvalid, "nothing": store.ErrNotFound,
+	} {
+		if _, err := s.Merge(t.Context(), store.MergeOptions{Images: []string{"nginx-1", name}, Names: names(t, "merged")}); !errors.Is(err, want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestDiff(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir())
+	base := layer(t, s, file("same", "x"), file("gone", "x"), file("content", "1"), entry{name: "mode", content: "x"}, entry{name: "link", link: "a"}, file("type", "x"))
+	image(t, s, "a", store.Config{}, base, registryLayer(t, s, "library/nginx", "one"), registryLayer(t, s, "library/old", "old"))
+	image(t, s, "b", store.Config{}, base, layer(t, s, file("same", "x"), file(".wh.gone", ""), file("content", "2"), entry{name: "mode", content: "x", mode: 0o755},
+		entry{name: "link", link: "b"}, file("type/now", "x")), registryLayer(t, s, "library/nginx", "two"), registryLayer(t, s, "library/new", "new"))
+	d, err := s.Diff(t.Context(), "a", "b", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, c := range append(d.Files, d.Images...) {
+		got[c.Name] = c.Kind
+	}
+	want := map[string]string{
+		"gone": "removed", "content": "changed", "mode": "changed", "link": "changed", "type": "changed", "type/now": "added",
+		"library/nginx:v1": "changed", "library/old:v1": "removed", "library/new:v1": "added",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if d, err := s.Diff(t.Context(), "a", "a", nil); err != nil || len(d.Files)+len(d.Images) > 0 {
+		t.Errorf("%+v, %v", d, err)
+	}
+}

@@ -1,0 +1,435 @@
+package store_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/clusterimage/sealer/registry/platform"
+	"github.com/clusterimage/sealer/registry/ref"
+	"github.com/clusterimage/sealer/registry/tree"
+	"github.com/clusterimage/sealer/store"
+)
+
+// The test binary runs as another process of the same store when childEnv
+// names what it shall do.
+const childEnv = "SEALER_STORE_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if what := os.Getenv(childEnv); what != "" {
+		if err := child(context.Background(), what, os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// command runs this binary as a child.
+func command(ctx context.Context, what string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, os.Args[0], args...)
+	cmd.Env = append(os.Environ(), childEnv+"="+what)
+	return cmd
+}
+
+func child(ctx context.Context, what string, args []string) error {
+	switch what {
+	case "full":
+		return childFull(ctx, args[0])
+	case "overlay":
+		return childOverlay(ctx, args[0])
+	case "mount":
+		return childMount(ctx, args[0])
+	case "readonly":
+		return childReadOnly(ctx, args[0])
+	}
+	s, err := store.Open(args[0], store.Options{})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	switch what {
+	case "hold":
+		if err := s.Hold(ctx); err != nil {
+			return err
+		}
+		fmt.Println("holding")
+		_, err := io.Copy(io.Discard, os.Stdin) // until the parent is done
+		return err
+	case "blobs":
+		return childBlobs(ctx, s)
+	case "build":
+		return childBuild(ctx, s, args[1])
+	}
+	return fmt.Errorf("child: %q", what)
+}
+
+const childBlobCount = 20
+
+func childBlob(name string, i int) []byte {
+	return bytes.Repeat(append([]byte(name), byte(i)), 400_000/(len(name)+1))
+}
+
+// childBlobs puts blobs and prints those that it wrote itself.
+func childBlobs(ctx context.Context, s *store.Store) error {
+	for i := range childBlobCount {
+		b := childBlob("", i)
+		err := s.PutBlob(ctx, describe(b), func(w io.Writer) error {
+			fmt.Println(i)
+			return copyIn(b)(w)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// childBuild builds and commits an image, printing a line at every step.
+func childBuild(ctx context.Context, s *store.Store, name string) error {
+	step := func(what string) { fmt.Println(what) }
+	doc := &tree.Document{}
+	for i := range 4 {
+		b := childBlob(name, i)
+		step("blob")
+		err := s.PutBlob(ctx, describe(b), func(w io.Writer) error {
+			for c := range slices.Chunk(b, 100_000) {
+				if _, err := w.Write(c); err != nil {
+					return err
+				}
+				step("inside a blob")
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		d := describe(childBlob(name, i))
+		doc.Blobs = append(doc.Blobs, tree.Blob{Digest: d.Digest, Size: d.Size})
+		doc.Repositories = append(doc.Repositories, tree.Repository{
+			Name: fmt.Sprintf("r%d", i), Revisions: []tree.Revision{{Digest: d.Digest, MediaType: "m", Size: d.Size}},
+			Tags: []tree.Tag{{Name: "v1", Digest: d.Digest}},
+		})
+	}
+	rootfs, err := s.WriteLayer(ctx, store.LayerOptions{}, func(w io.Writer) error {
+		for i := range 20 {
+			if i%5 == 0 {
+				step("inside a layer")
+			}
+			var b bytes.Buffer
+			if err := writeTar(file(fmt.Sprintf("d%d/f", i), strings.Repeat("x", 100_000)))(&b); err != nil {
+				return err
+			}
+			if _, err := w.Write(b.Bytes()[:b.Len()-1024]); err != nil { // without the archive's end
+				return err
+			}
+		}
+		_, err := w.Write(make([]byte, 1024))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	step("registry layer")
+	reg, err := s.WriteRegistryLayer(ctx, doc)
+	if err != nil {
+		return err
+	}
+	step("image")
+	c := store.Config{Platform: platform.Default(), Layers: []store.ConfigLayer{{Type: "COPY", Value: name}, {Type: "BASE"}}}
+	d, err := s.WriteImage(ctx, c, []store.Layer{rootfs, reg}, nil)
+	if err != nil {
+		return err
+	}
+	r, err := ref.Parse(name)
+	if err != nil {
+		return err
+	}
+	step("commit")
+	if err := s.Commit(ctx, []ref.Reference{r}, d); err != nil {
+		return err
+	}
+	step("done")
+	return nil
+}
+
+func TestProcessesShareBlobs(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	var out [4]bytes.Buffer
+	var cmds []*exec.Cmd
+	for i := range out {
+		cmd := command(t.Context(), "blobs", root)
+		cmd.Stdout, cmd.Stderr = &out[i], os.Stderr
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		cmds = append(cmds, cmd)
+	}
+	writes := 0
+	for i, cmd := range cmds {
+		if err := cmd.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		writes += strings.Count(out[i].String(), "\n")
+	}
+	if writes != childBlobCount {
+		t.Errorf("%d writes of %d blobs", writes, childBlobCount)
+	}
+	if left := temporaries(t, open(t, root)); left != nil {
+		t.Errorf("left: %v", left)
+	}
+}
+
+func TestPruneBesideAnotherProcess(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir())
+	commit(t, s, "a", "one")
+	garbage := blob(t, s, "garbage")
+	cmd := command(t.Context(), "hold", s.Root())
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
+		t.Fatal(line, err)
+	}
+	_, err = s.Prune(t.Context(), store.PruneOptions{})
+	if !errors.Is(err, store.ErrBusy) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", cmd.Process.Pid)) {
+		t.Errorf("Prune beside a writer: %v", err)
+	}
+	if r, err := s.Remove(t.Context(), "a"); err != nil || r.ID == "" || len(r.Pruned.Items) > 0 {
+		t.Errorf("Remove beside a writer: %+v, %v", r, err)
+	}
+	if has, _ := s.HasBlob(t.Context(), garbage.Digest); !has {
+		t.Error("pruned all the same")
+	}
+	if err := errors.Join(stdin.Close(), cmd.Wait()); err != nil {
+		t.Fatal(err)
+	}
+	dry, err := s.Prune(t.Context(), store.PruneOptions{DryRun: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if has, _ := s.HasBlob(t.Context(), garbage.Digest); !has {
+		t.Error("a dry run pruned")
+	}
+	p, err := s.Prune(t.Context(), store.PruneOptions{})
+	if err != nil || len(p.Items) != len(dry.Items) || p.Size != dry.Size {
+		t.Errorf("Prune: %+v, %v; planned: %+v", p, err, dry)
+	}
+	for _, dir := range []string{"image/blobs/sha256", "data/overlay2"} {
+		if left, err := os.ReadDir(filepath.Join(s.Root(), dir)); err != nil || len(left) > 0 {
+			t.Errorf("left in %s: %v, %v", dir, left, err)
+		}
+	}
+}
+
+// kill runs childBuild and kills it some time after its n-th step. It returns
+// false when the child was done before.
+func kill(t *testing.T, root, name string, n int, after time.Duration) bool {
+	t.Helper()
+	cmd := command(t.Context(), "build", root, name)
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(stdout)
+	for i := 0; i < n && lines.Scan(); i++ {
+		if lines.Text() == "done" {
+			break
+		}
+	}
+	time.Sleep(after) // no synchronisation: any moment is a good one to die
+	_ = cmd.Process.Kill()
+	for lines.Scan() {
+	}
+	return cmd.Wait() != nil
+}
+
+// A build is killed at each of its steps, and at many moments of its commit:
+// what was there before stays whole, what is visible is whole, and the next
+// build goes on.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts some forty processes")
+	}
+	root := t.TempDir()
+	first := open(t, root)
+	commit(t, first, "earlier", "one")
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	check := func() {
+		t.Helper()
+		s := open(t, root)
+		all, err := s.Images(t.Context())
+		if err != nil || len(all) == 0 {
+			t.Fatalf("Images: %v, %v", all, err)
+		}
+		if _, err := s.Image(t.Context(), "earlier", nil); err != nil {
+			t.Fatal(err)
+		}
+		for _, img := range all {
+			if v, err := s.Verify(t.Context(), img.ID, store.VerifyOptions{}); err != nil || len(v.Faults) > 0 {
+				t.Fatalf("%v: %+v, %v", img.Names, v, err)
+			}
+		}
+		if left := temporaries(t, s); left != nil {
+			t.Errorf("left: %v", left)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	steps := 4*5 + 4 + 2 // lines before "commit"
+	for n := range steps {
+		if !kill(t, root, fmt.Sprintf("killed:n%d", n), n, time.Duration(n%3)*time.Millisecond) {
+			t.Errorf("step %d: not killed", n)
+		}
+		check()
+	}
+	for i := range 15 {
+		kill(t, root, fmt.Sprintf("killed:v%d", i), steps+1, time.Duration(i)*300*time.Microsecond)
+		check()
+	}
+	if err := command(t.Context(), "build", root, "killed").Run(); err != nil {
+		t.Fatal(err)
+	}
+	check()
+	s := open(t, root)
+	all, err := s.Images(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, img := range all {
+		if _, err := s.Remove(t.Context(), img.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dir := range []string{"image/blobs/sha256", "data/overlay2", "tmp"} {
+		if left, err := os.ReadDir(filepath.Join(root, dir)); err != nil || len(left) > 0 {
+			t.Errorf("left in %s: %v, %v", dir, left, err)
+		}
+	}
+}
+
+// After a power failure, which the record of a dead session from another boot
+// stands for, what it published is read again and dropped where it is broken.
+func TestPowerFailure(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	commit(t, open(t, root), "earlier", "one")
+	if kill(t, root, "lost", 27, 0); t.Failed() {
+		t.Fatal("not killed")
+	}
+	records, err := filepath.Glob(filepath.Join(root, "tmp/session-*"))
+	if err != nil || len(records) == 0 {
+		t.Fatalf("no record: %v", err)
+	}
+	again := func(boot bool) *store.Store {
+		for _, r := range records {
+			b, err := os.ReadFile(r)
+			if err != nil {
+				continue
+			}
+			if head, rest, _ := bytes.Cut(b, []byte("\n")); boot && bytes.Contains(head, []byte(`"boot"`)) {
+				b = append([]byte(`{"boot":"another"}`+"\n"), rest...)
+			}
+			if err := os.WriteFile(r, b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return open(t, root)
+	}
+	whole, broken := describe(childBlob("lost", 0)).Digest, describe(childBlob("lost", 1)).Digest
+	s := again(false)
+	overwrite(t, s.BlobPath(broken), "")
+	// The same boot: nothing is read, and the record stays for the next time.
+	s = again(false)
+	if has, _ := s.HasBlob(t.Context(), broken); !has {
+		t.Error("dropped without a power failure")
+	}
+	s = again(true)
+	for d, want := range map[digest.Digest]bool{whole: true, broken: false} {
+		if has, _ := s.HasBlob(t.Context(), d); has != want {
+			t.Errorf("blob %s: %v, want %v", d, has, want)
+		}
+	}
+	if v, err := s.Verify(t.Context(), "earlier", store.VerifyOptions{}); err != nil || len(v.Faults) > 0 {
+		t.Errorf("earlier: %+v, %v", v, err)
+	}
+	if err := command(t.Context(), "build", root, "lost").Run(); err != nil {
+		t.Error(err)
+	}
+	if v, err := s.Verify(t.Context(), "lost", store.VerifyOptions{}); err != nil || len(v.Faults) > 0 {
+		t.Errorf("lost: %+v, %v", v, err)
+	}
+}
+
+// Ctrl-C leaves no temporaries, and what was finished is not asked for again.
+func TestCancelled(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir())
+	ctx, cancel := context.WithCancel(t.Context())
+	done := blob(t, s, "done")
+	content := []byte("never finished")
+	err := s.PutBlob(ctx, describe(content), func(w io.Writer) error {
+		if _, err := w.Write(content[:3]); err != nil {
+			return err
+		}
+		cancel()
+		return ctx.Err()
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("PutBlob: %v", err)
+	}
+	ctx, cancel = context.WithCancel(t.Context())
+	_, err = s.WriteLayer(ctx, store.LayerOptions{}, func(w io.Writer) error {
+		cancel()
+		return writeTar(file("a", string(make([]byte, 50<<20))))(w)
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("WriteLayer: %v", err)
+	}
+	if err := s.Commit(ctx, names(t, "a"), ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: done.Digest}); err == nil {
+		t.Error("Commit of no manifest")
+	}
+	if left := temporaries(t, s); left != nil {
+		t.Errorf("left: %v", left)
+	}
+	if has, _ := s.HasBlob(t.Context(), done.Digest); !has {
+		t.Error("the finished blob is gone")
+	}
+}
+
+// named returns the reference of a short name.
+func named(name string) ref.Reference {
+	return ref.Reference{Registry: ref.DefaultRegistry, Repository: "library/" + name, Tag: ref.DefaultTag}
+}
