@@ -12,10 +12,10 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/clusterimage/sealer/imagelist"
+	"github.com/clusterimage/sealer/registry"
 	"github.com/clusterimage/sealer/registry/mirror"
 	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/registry/ref"
-	"github.com/clusterimage/sealer/registry/tree"
 	"github.com/clusterimage/sealer/store"
 )
 
@@ -125,7 +125,6 @@ func missing(r *mirror.Result) bool {
 // registryLayer puts the registry layer on top, when there is a name to add,
 // and checks that nothing is missing.
 func (t *target) registryLayer(ctx context.Context, found *imagelist.Result, result *mirror.Result) error {
-	documents := slices.Clone(t.below)
 	if result != nil {
 		if doc := result.Document(t.below); doc != nil {
 			layer, err := t.b.s.WriteRegistryLayer(ctx, doc)
@@ -133,33 +132,34 @@ func (t *target) registryLayer(ctx context.Context, found *imagelist.Result, res
 				return err
 			}
 			t.push(layer, store.ConfigLayer{Type: store.LayerTypeBase, Value: store.RegistryLayerValue})
-			documents = append(documents, doc)
 		}
 	}
-	return t.complete(found, documents)
+	return t.complete(ctx, found)
 }
 
 // complete checks that every image that the cluster will pull, after the
-// redirect, is in the registry layers.
-func (t *target) complete(found *imagelist.Result, documents []*tree.Document) error {
-	have := map[string]bool{} // "repository:tag" and "repository@digest"
-	for _, d := range documents {
-		for _, r := range d.Repositories {
-			for _, tag := range r.Tags {
-				have[r.Name+":"+tag.Name] = true
-			}
-			for _, v := range r.Revisions {
-				have[r.Name+"@"+v.Digest.String()] = true
-			}
-		}
+// redirect, resolves in the registry layers to full content for the platform.
+func (t *target) complete(ctx context.Context, found *imagelist.Result) error {
+	var references []ref.Reference
+	askers := map[ref.Reference][]string{}
+	for _, im := range slices.Concat(found.Mirror(false), found.Requirements()) {
+		references = append(references, im.Reference)
+		askers[im.Reference] = asked(im.Findings)
+	}
+	var dirs []string
+	for _, l := range t.layers {
+		dirs = append(dirs, t.b.s.LayerDir(l.ID))
+	}
+	missing, err := registry.Verify(ctx, dirs, references, registry.VerifyOptions{
+		Naming: t.config.Registry.Naming, Private: t.config.Registry.Name, Platforms: []ocispec.Platform{t.platform},
+	})
+	if err != nil {
+		return err
 	}
 	var errs []error
-	for _, list := range [][]imagelist.Image{found.Mirror(false), found.Requirements()} {
-		for _, im := range list {
-			if name, ok := t.served(have, im.Reference); !ok {
-				errs = append(errs, fmt.Errorf("%s: %s is not in the image; asked for by %s", familiar(im.Reference.String()), name, strings.Join(asked(im.Findings), ", ")))
-			}
-		}
+	for _, m := range missing {
+		errs = append(errs, fmt.Errorf("%s: %s is not in the image: %w; asked for by %s",
+			familiar(m.Reference.String()), m.Target, m.Err, strings.Join(askers[m.Reference], ", ")))
 	}
 	if len(errs) == 0 {
 		return nil
@@ -171,14 +171,4 @@ func (t *target) complete(found *imagelist.Result, documents []*tree.Document) e
 		return nil
 	}
 	return fmt.Errorf("%w: %w", ErrIncomplete, errors.Join(errs...))
-}
-
-// served reports whether the private registry serves r, and the name that was
-// looked for. A digest decides where there is one, as for containerd.
-func (t *target) served(have map[string]bool, r ref.Reference) (string, bool) {
-	to := t.config.Registry.Naming.Target(t.config.Registry.Name, r)
-	if to.Digest != "" {
-		return to.String(), have[to.Repository+"@"+to.Digest.String()]
-	}
-	return to.String(), have[to.Repository+":"+to.Tag]
 }

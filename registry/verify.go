@@ -44,7 +44,7 @@ func (m Missing) Error() string {
 func (m Missing) Unwrap() error { return m.Err }
 
 // Verify checks completeness: each of references, renamed as the cluster will
-// ask for it, resolves in the united layers (directories, lowest first) to a
+// ask for it (by its digest where it has one), resolves in the united layers (directories, lowest first) to a
 // manifest whose digest is right, and for each platform to its config and
 // layers, all linked in the repository and of the size that is recorded.
 // It goes through distribution's storage as the handlers do. Blobs other than
@@ -92,17 +92,14 @@ func (v *verifier) reference(ctx context.Context, r ref.Reference) error {
 	if err != nil {
 		return err
 	}
-	want := r.Digest
-	if r.Tag != "" {
-		d, err := repository.Tags(ctx).Get(ctx, r.Tag)
-		if err != nil {
-			return fmt.Errorf("tag %s is not there%s", r.Tag, because(err))
-		}
-		if want == "" {
-			want = d.Digest
-		}
+	if r.Digest != "" { // the tag beside it is not asked for
+		return v.root(ctx, repository, r.Digest)
 	}
-	return v.root(ctx, repository, want)
+	d, err := repository.Tags(ctx).Get(ctx, r.Tag)
+	if err != nil {
+		return fmt.Errorf("tag %s is not there%s", r.Tag, because(err))
+	}
+	return v.root(ctx, repository, d.Digest)
 }
 
 // root checks an image by digest, once for each repository.
