@@ -24,6 +24,7 @@ var (
 	ErrUnsupported  = errors.New("unsupported") // schema 1, nested index, unknown media type
 	ErrDigest       = errors.New("content does not match its descriptor")
 	ErrPlatform     = errors.New("platform not in the image")
+	ErrPlainHTTP    = errors.New("it speaks plain http, and is not said to be insecure")
 	ErrOffline      = errors.New("not in the store, and offline")
 )
 
@@ -168,6 +169,16 @@ func transient(ctx context.Context, err error) bool {
 		}
 	}
 	return true // connection refused, reset, timed out, cut
+}
+
+// plainHTTP says in a user's words that a server answered a TLS handshake in
+// plain http.
+func plainHTTP(err error) error {
+	var record tls.RecordHeaderError
+	if errors.As(err, &record) && string(record.RecordHeader[:]) == "HTTP/" {
+		return fmt.Errorf("%w: %w", ErrPlainHTTP, err)
+	}
+	return err
 }
 
 // oneLine joins errors so that they print as one line: they are the ways in

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -189,5 +188,5 @@ func (c *Client) base(ctx context.Context, h *host) (string, error) {
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
-	return "", fmt.Errorf("registry %s speaks neither https nor http: %w", h.name, errors.Join(errs...))
+	return "", fmt.Errorf("registry %s speaks neither https nor http: %w", h.name, oneLine(errs))
 }

@@ -103,19 +103,19 @@ func (c *Client) once(ctx context.Context, t target, r request) (*http.Response,
 		}
 		if resp.StatusCode == http.StatusUnauthorized && !refused {
 			t.host.auth.learn(resp)
+			refusal := newStatusError(resp)
+			resp.Body.Close() // before a token is asked for, which needs a slot, too
 			again, err := c.authorization(ctx, t, r.scope, auth)
 			switch {
 			case err != nil:
-				resp.Body.Close()
 				return nil, err
-			case again != "" && r.body != nil:
-				resp.Body.Close()
+			case again == "":
+				return nil, refusal
+			case r.body != nil:
 				return nil, errRefreshed // the file has been read: the caller starts the upload again
-			case again != "":
-				resp.Body.Close()
-				auth = again
-				continue
 			}
+			auth = again
+			continue
 		}
 		if isRedirect(resp.StatusCode) && (r.method == http.MethodGet || r.method == http.MethodHead) {
 			if resp, err = c.follow(ctx, t, r, resp); err != nil {
@@ -243,7 +243,7 @@ func (c *Client) exchange(ctx context.Context, h *host, req *http.Request) (*htt
 	resp, err := h.rt.RoundTrip(req)
 	if err != nil {
 		w.timer.Stop()
-		err = w.cause(err)
+		err = plainHTTP(w.cause(err))
 		w.release()
 		return nil, fmt.Errorf("%s: %w", describe(req.Method, req.URL), err)
 	}

@@ -1,0 +1,427 @@
+package remote_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/clusterimage/sealer/registry/ref"
+	"github.com/clusterimage/sealer/registry/registrytest"
+	"github.com/clusterimage/sealer/registry/remote"
+	"github.com/clusterimage/sealer/store"
+)
+
+const bulk = 300 << 10 // bytes of the layer that transfers break in
+
+// images of the upstream of most tests: a single manifest and an index.
+func images() []registrytest.Image {
+	return []registrytest.Image{
+		{Name: "one:1", Docker: true, Layers: []registrytest.Layer{{Name: "bulk", Size: bulk}}},
+		{Name: "many:1", Platforms: []string{"linux/amd64", "linux/arm64"}, Layers: registrytest.Layers("base", "top")},
+	}
+}
+
+func newUpstream(t *testing.T, o registrytest.Options) *registrytest.Upstream {
+	if o.Images == nil {
+		o.Images = images()
+	}
+	return registrytest.New(t, o)
+}
+
+// options makes tests independent of the machine's configuration, and quick.
+func options(t *testing.T, ups ...*registrytest.Upstream) remote.Options {
+	t.Helper()
+	o := remote.Options{
+		AuthFile:       write(t, "auth.json", "{}"),
+		RegistriesConf: write(t, "registries.conf", ""),
+		CertsDir:       t.TempDir(),
+		Backoff:        time.Millisecond,
+		Retries:        2,
+	}
+	for _, u := range ups {
+		o.Insecure = append(o.Insecure, u.Host())
+	}
+	return o
+}
+
+func newClient(t *testing.T, o remote.Options) *remote.Client {
+	t.Helper()
+	c, err := remote.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func write(t *testing.T, name, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func newStore(t *testing.T) *store.Store {
+	t.Helper()
+	s, err := store.Open(t.TempDir(), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// clean checks that the store holds no half-written blob, and that each blob
+// has its digest.
+func clean(t *testing.T, s *store.Store) {
+	t.Helper()
+	left, err := filepath.Glob(filepath.Join(s.Root(), "tmp/blob-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left in the store: %q, %v", left, err)
+	}
+	blobs, err := filepath.Glob(filepath.Join(s.Root(), "image/blobs/sha256/*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range blobs {
+		b, err := os.ReadFile(name)
+		if err != nil || digest.FromBytes(b).Encoded() != filepath.Base(name) {
+			t.Errorf("blob %s holds other bytes (%v)", name, err)
+		}
+	}
+}
+
+// pulled checks that s has every blob of the image.
+func pulled(t *testing.T, s *store.Store, c *registrytest.Content) {
+	t.Helper()
+	for d := range c.Blobs {
+		if has, err := s.HasBlob(t.Context(), d); !has || err != nil {
+			t.Errorf("the store lacks %s (%v)", d, err)
+		}
+	}
+}
+
+// Every level of requests with every fault that an answer can have, and what a
+// pull makes of it. A 401 is asked twice: the token might have run out.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	noise := registrytest.Edit(func(status int, _ http.Header, _ []byte) (int, []byte) { return status, []byte("<html>") })
+	hold := make(chan struct{})
+	t.Cleanup(func() { close(hold) })
+	for _, tc := range []struct {
+		name  string
+		on    registrytest.Level
+		do    registrytest.Action
+		times int
+		want  error // nil: the pull succeeds
+		text  string
+		asked int // how often the fault must have happened; 0 is as often as times
+	}{
+		{"503 passes", registrytest.Blob, registrytest.Status(503), 2, nil, "", 0},
+		{"503 stays", registrytest.Blob, registrytest.Status(503), 0, errAny, "503 Service Unavailable", 0},
+		{"429 passes", registrytest.Blob, registrytest.Status(429, "Retry-After", "0"), 1, nil, "", 0},
+		{"401", registrytest.Blob, registrytest.Status(401), 0, remote.ErrUnauthorized, "401", 2},
+		{"403", registrytest.Blob, registrytest.Status(403), 0, remote.ErrUnauthorized, "DENIED: injected fault", 1},
+		{"404", registrytest.Blob, registrytest.Status(404), 0, remote.ErrNotFound, "404", 1},
+		{"cut", registrytest.Blob, registrytest.Cut(100), 1, nil, "", 0},
+		{"truncated", registrytest.Blob, registrytest.Truncate(100), 1, remote.ErrDigest, "has 100 bytes", 0},
+		{"wrong bytes", registrytest.Blob, registrytest.Corrupt(), 0, store.ErrMismatch, "its digest is", 1},
+		{"endless", registrytest.Blob, registrytest.Endless(), 1, remote.ErrDigest, "sends more than", 0},
+		{"trickle", registrytest.Blob, registrytest.Trickle(bulk/8, time.Millisecond), 1, nil, "", 0},
+		{"stalled", registrytest.Blob, registrytest.Hold(hold), 1, nil, "", 0},
+
+		{"503 passes", registrytest.Manifest, registrytest.Status(503), 2, nil, "", 0},
+		{"500 stays", registrytest.Manifest, registrytest.Status(500), 0, errAny, "500", 3},
+		{"429 passes", registrytest.Manifest, registrytest.Status(429, "Retry-After", "0"), 2, nil, "", 0},
+		{"404", registrytest.Manifest, registrytest.Status(404), 0, remote.ErrNotFound, "/v2/library/one/manifests/1: 404", 1},
+		{"401", registrytest.Manifest, registrytest.Status(401), 0, remote.ErrUnauthorized, "401", 2},
+		{"cut", registrytest.Manifest, registrytest.Cut(30), 1, nil, "", 0},
+		{"truncated", registrytest.Manifest, registrytest.Truncate(30), 0, remote.ErrDigest, "digest", 1},
+		{"wrong bytes", registrytest.Manifest, registrytest.Corrupt(), 0, remote.ErrDigest, "digest", 1},
+		{"endless", registrytest.Manifest, registrytest.Endless(), 0, remote.ErrUnsupported, "more than 4194304 bytes", 1},
+		{"stalled", registrytest.Manifest, registrytest.Hold(hold), 1, nil, "", 0},
+
+		{"503 passes", registrytest.Token, registrytest.Status(503), 2, nil, "", 0},
+		{"429 passes", registrytest.Token, registrytest.Status(429), 1, nil, "", 0},
+		{"401", registrytest.Token, registrytest.Status(401), 0, remote.ErrUnauthorized, "get token", 1},
+		{"no JSON", registrytest.Token, noise, 0, errAny, "not JSON", 0},
+		{"cut", registrytest.Token, registrytest.Cut(10), 1, nil, "", 0},
+		{"stalled", registrytest.Token, registrytest.Hold(hold), 1, nil, "", 0},
+	} {
+		t.Run(string(tc.on)+" "+tc.name, func(t *testing.T) {
+			t.Parallel()
+			up := newUpstream(t, registrytest.Options{Auth: registrytest.Auth{Scheme: registrytest.Bearer, User: "u", Password: "secret"}})
+			layer := up.Content("one:1").Blobs
+			fault := registrytest.Fault{On: tc.on, Times: tc.times, Do: tc.do}
+			if tc.on == registrytest.Blob {
+				for d, b := range layer {
+					if len(b) > bulk {
+						fault.Reference = d.String()
+					}
+				}
+			}
+			happened := up.Inject(fault)
+			o := options(t, up)
+			o.Stall = time.Second
+			if strings.HasPrefix(tc.name, "stalled") {
+				o.Stall = 50 * time.Millisecond
+			}
+			o.Credentials = []remote.Credential{{Registry: up.Host(), Username: "u", Password: "secret"}}
+			s := newStore(t)
+			_, err := newClient(t, o).Pull(t.Context(), s, up.Ref("one:1"), remote.PullOptions{})
+			clean(t, s)
+			if tc.want == nil {
+				if err != nil {
+					t.Fatal(err)
+				}
+				pulled(t, s, up.Content("one:1"))
+			} else if err == nil || tc.want != errAny && !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.text) {
+				t.Errorf("error %v, want %v that says %q", err, tc.want, tc.text)
+			} else if !strings.Contains(err.Error(), up.Ref("one:1").String()) || strings.Contains(err.Error(), "secret") {
+				t.Errorf("error %v: want the reference in it, and no password", err)
+			}
+			if want := tc.times + tc.asked; want > 0 && happened() != want {
+				t.Errorf("the fault happened %d times, want %d", happened(), want)
+			}
+		})
+	}
+}
+
+var errAny = errors.New("any")
+
+func TestBlobResumesWhereItBroke(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, registrytest.Options{})
+	c := newClient(t, options(t, up))
+	d, content := largest(up.Content("one:1"))
+	for _, at := range []int{100, 5000} {
+		up.Inject(registrytest.Fault{On: registrytest.Blob, Times: 1, Do: registrytest.Cut(at)})
+	}
+	var got bytes.Buffer
+	if err := c.Blob(t.Context(), up.Ref("one:1"), d, &got); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got.Bytes(), content) {
+		t.Error("other bytes arrived")
+	}
+	var ranges []string
+	for _, r := range up.Requests() {
+		if r.Level == registrytest.Blob {
+			ranges = append(ranges, r.Header.Get("Range"))
+		}
+	}
+	if want := []string{"", "bytes=100-", "bytes=5100-"}; fmt.Sprint(ranges) != fmt.Sprint(want) {
+		t.Errorf("ranges asked for: %q, want %q", ranges, want)
+	}
+}
+
+// A server may ignore Range, or lie about what it sends.
+func TestBlobWithoutRange(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, registrytest.Options{})
+	c := newClient(t, options(t, up))
+	d, content := largest(up.Content("one:1"))
+	whole := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r.Header.Del("Range")
+			next.ServeHTTP(w, r)
+		})
+	}
+	up.Inject(registrytest.Fault{On: registrytest.Blob, Times: 1, Do: registrytest.Cut(100)})
+	up.Inject(registrytest.Fault{On: registrytest.Blob, Times: 1, Do: whole})
+	var got bytes.Buffer
+	if err := c.Blob(t.Context(), up.Ref("one:1"), d, &got); err != nil || !bytes.Equal(got.Bytes(), content) {
+		t.Fatalf("%d bytes, %v", got.Len(), err)
+	}
+	up.Inject(registrytest.Fault{On: registrytest.Blob, Times: 1, Do: registrytest.Cut(100)})
+	up.Inject(registrytest.Fault{On: registrytest.Blob, Do: registrytest.Edit(func(status int, h http.Header, body []byte) (int, []byte) {
+		h.Set("Content-Range", "bytes 0-9/10")
+		return status, body
+	})})
+	if err := c.Blob(t.Context(), up.Ref("one:1"), d, io.Discard); err == nil || !strings.Contains(err.Error(), "the answer has the range") {
+		t.Errorf("a wrong range: %v", err)
+	}
+}
+
+func largest(c *registrytest.Content) (ocispec.Descriptor, []byte) {
+	var d ocispec.Descriptor
+	for k, b := range c.Blobs {
+		if int64(len(b)) > d.Size {
+			d = ocispec.Descriptor{Digest: k, Size: int64(len(b))}
+		}
+	}
+	return d, c.Blobs[d.Digest]
+}
+
+func TestResolveAndManifest(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, registrytest.Options{})
+	c := newClient(t, options(t, up))
+	want := up.Content("many:1").Root
+	for _, name := range []string{"many:1", "many@" + want.Digest.String()} {
+		d, err := c.Resolve(t.Context(), up.Ref(name))
+		if err != nil || d.Digest != want.Digest || d.Size != want.Size || d.MediaType != want.MediaType {
+			t.Errorf("Resolve(%s) = %v, %v, want %v", name, d, err, want)
+		}
+		d, b, err := c.Manifest(t.Context(), up.Ref(name))
+		if err != nil || d.Digest != want.Digest || digest.FromBytes(b) != want.Digest {
+			t.Errorf("Manifest(%s) = %v, %v, want %v", name, d, err, want)
+		}
+	}
+	// A HEAD that says nothing: the manifest is read instead.
+	up.Inject(registrytest.Fault{On: registrytest.Manifest, Method: "HEAD", Do: registrytest.Status(200)})
+	if d, err := c.Resolve(t.Context(), up.Ref("many:1")); err != nil || d.Digest != want.Digest {
+		t.Errorf("Resolve without a digest header = %v, %v", d, err)
+	}
+}
+
+func TestBadManifests(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, registrytest.Options{})
+	c := newClient(t, options(t, up))
+	one := up.Content("one:1")
+	good := string(one.Blobs[one.Root.Digest])
+	hash := "sha256:" + strings.Repeat("ab", 32)
+	nested := fmt.Sprintf(`{"schemaVersion":2,"mediaType":%q,"manifests":[{"mediaType":%[1]q,"digest":%q,"size":10,"platform":{"os":"linux","architecture":"amd64"}}]}`, ocispec.MediaTypeImageIndex, hash)
+	huge := fmt.Sprintf(`{"schemaVersion":2,"mediaType":%q,"manifests":[{"mediaType":%q,"digest":%q,"size":99999999999,"platform":{"os":"linux","architecture":"amd64"}}]}`, ocispec.MediaTypeImageIndex, ocispec.MediaTypeImageManifest, hash)
+	for _, tc := range []struct {
+		name, mediaType, body, text string
+		want                        error
+	}{
+		{"schema 1", "application/vnd.docker.distribution.manifest.v1+prettyjws", `{"schemaVersion":1,"name":"x","fsLayers":[]}`, "schema 1", remote.ErrUnsupported},
+		{"schema 1 hidden", "application/json", `{"schemaVersion":1,"name":"x","fsLayers":[]}`, "schema 1", remote.ErrUnsupported},
+		{"nested index", ocispec.MediaTypeImageIndex, nested, "index inside an index", remote.ErrUnsupported},
+		{"huge child", ocispec.MediaTypeImageIndex, huge, "99999999999 bytes", remote.ErrUnsupported},
+		{"both kinds", ocispec.MediaTypeImageManifest, `{"schemaVersion":2,"config":{},"layers":[],"manifests":[]}`, "at once", remote.ErrUnsupported},
+		{"other type", remote.MediaTypeDockerManifest, strings.Replace(good, remote.MediaTypeDockerManifest, ocispec.MediaTypeImageManifest, 1), "says itself", remote.ErrUnsupported},
+		{"no JSON", ocispec.MediaTypeImageManifest, `<html>`, "manifest", errAny},
+		{"some JSON", "application/json", `{"a":1}`, "no image manifest", remote.ErrUnsupported},
+		{"digest", ocispec.MediaTypeImageManifest, `{"schemaVersion":2,"config":{"digest":"sha256:../../x","size":1},"layers":[]}`, "descriptor", remote.ErrUnsupported},
+		{"size", ocispec.MediaTypeImageManifest, `{"schemaVersion":2,"config":{"digest":"` + hash + `","size":-1},"layers":[]}`, "descriptor", remote.ErrUnsupported},
+		{"sha512", ocispec.MediaTypeImageManifest, `{"schemaVersion":2,"config":{"digest":"sha512:` + strings.Repeat("ab", 64) + `","size":1},"layers":[]}`, "descriptor", remote.ErrUnsupported},
+	} {
+		repository := "bad/" + strings.ReplaceAll(strings.ToLower(tc.name), " ", "-")
+		up.SetManifest(repository, "1", tc.mediaType, []byte(tc.body))
+		s := newStore(t)
+		_, err := c.Pull(t.Context(), s, up.Ref(repository+":1"), remote.PullOptions{})
+		if err == nil || tc.want != errAny && !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.text) || !strings.Contains(err.Error(), repository) {
+			t.Errorf("%s: %v, want %v that says %q", tc.name, err, tc.want, tc.text)
+		}
+		clean(t, s)
+	}
+	// The media type of a body that says none comes from the header, or else
+	// from what it holds.
+	bare := strings.Replace(good, `"mediaType":"`+remote.MediaTypeDockerManifest+`",`, "", 1)
+	p, err := remote.ParseManifest("text/plain", []byte(bare))
+	if err != nil || p.MediaType != ocispec.MediaTypeImageManifest {
+		t.Errorf("ParseManifest = %+v, %v", p, err)
+	}
+}
+
+func TestForeignLayer(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, registrytest.Options{})
+	one := up.Content("one:1")
+	d, _ := largest(one)
+	gone := "sha256:" + strings.Repeat("cd", 32)
+	body := strings.Replace(string(one.Blobs[one.Root.Digest]), `"digest":"`+d.Digest.String()+`"`,
+		`"urls":["https://go.microsoft.example/x"],"digest":"`+gone+`"`, 1)
+	up.SetManifest("library/one", "foreign", remote.MediaTypeDockerManifest, []byte(body))
+	_, err := newClient(t, options(t, up)).Pull(t.Context(), newStore(t), up.Ref("one:foreign"), remote.PullOptions{})
+	if !errors.Is(err, remote.ErrNotFound) || !strings.Contains(err.Error(), "foreign layer, which its publisher keeps at https://go.microsoft.example/x only") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestPullPlatforms(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, registrytest.Options{})
+	s := newStore(t)
+	c := newClient(t, options(t, up))
+	arm := ocispec.Platform{OS: "linux", Architecture: "arm64"}
+	d, err := c.Pull(t.Context(), s, up.Ref("many:1"), remote.PullOptions{Platforms: []ocispec.Platform{arm}})
+	if err != nil || d.Digest != up.Content("many:1").Root.Digest {
+		t.Fatal(d, err)
+	}
+	if n := up.Count(registrytest.Blob); n != 3 {
+		t.Errorf("%d blobs were asked for, want arm64's 3", n)
+	}
+	_, err = c.Pull(t.Context(), s, up.Ref("many:1"), remote.PullOptions{Platforms: []ocispec.Platform{{OS: "linux", Architecture: "s390x"}}})
+	if !errors.Is(err, remote.ErrPlatform) || !strings.Contains(err.Error(), "no linux/s390x, only linux/amd64, linux/arm64") {
+		t.Errorf("error %v", err)
+	}
+	_, err = c.Pull(t.Context(), s, up.Ref("one:1"), remote.PullOptions{Platforms: []ocispec.Platform{arm}})
+	if !errors.Is(err, remote.ErrPlatform) || !strings.Contains(err.Error(), "linux/amd64 only") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// nothing of a password may come out, however a credential is printed.
+func TestCredentialIsNotPrinted(t *testing.T) {
+	t.Parallel()
+	c := remote.Credential{Registry: "reg.example", Username: "me", Password: "hunter2"}
+	var log bytes.Buffer
+	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "cred", c, "ptr", &c)
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "cred", c, "ptr", &c)
+	for _, s := range []string{fmt.Sprint(c), fmt.Sprintf("%+v %#v %s %q", c, c, c, c), fmt.Sprintf("%v %#v", &c, []remote.Credential{c}), log.String()} {
+		if strings.Contains(s, "hunter2") {
+			t.Errorf("the password is in %q", s)
+		}
+	}
+}
+
+func TestBlockedAndBadConfiguration(t *testing.T) {
+	t.Parallel()
+	o := options(t)
+	o.RegistriesConf = write(t, "registries.conf", "[[registry]]\nlocation = \"evil.example\"\nblocked = true\n")
+	c := newClient(t, o)
+	r := ref.Reference{Registry: "evil.example", Repository: "a", Tag: "1"}
+	if _, err := c.Resolve(t.Context(), r); !errors.Is(err, remote.ErrBlocked) {
+		t.Errorf("error %v, want ErrBlocked", err)
+	}
+	if err := c.Push(t.Context(), newStore(t), ocispec.Descriptor{}, r, remote.PushOptions{}); !errors.Is(err, remote.ErrBlocked) {
+		t.Errorf("error %v, want ErrBlocked", err)
+	}
+	o.RegistriesConf = write(t, "registries.conf", "[[registry]]\nlocation = ")
+	if _, err := remote.New(o); err == nil || !strings.Contains(err.Error(), o.RegistriesConf) {
+		t.Errorf("a broken registries.conf: %v", err)
+	}
+	o = options(t)
+	o.Insecure = []string{"reg.example/a"}
+	if _, err := remote.New(o); err == nil {
+		t.Error("an insecure registry with a path was taken")
+	}
+}
+
+func TestCancelledWhileWaiting(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, registrytest.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	up.Inject(registrytest.Fault{On: registrytest.Manifest, Do: func(http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "100")
+			w.WriteHeader(http.StatusTooManyRequests)
+			cancel()
+		})
+	}})
+	if _, err := newClient(t, options(t, up)).Resolve(ctx, up.Ref("one:1")); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want context.Canceled", err)
+	}
+}
