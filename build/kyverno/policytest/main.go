@@ -1,0 +1,244 @@
+// Command policytest prints, as JSON, what `make test-policy` checks: the policy
+// of each engine with each option, and for each admission request what must
+// become of its images. The requests are build/kyverno/testdata/cases.json and,
+// where it is present, kyverno/cases.json of the shared files. What must become
+// of an image is worked out from Redirect.Target, without the policies.
+//
+// The modules below evaluate the policies with Kyverno's own engine. They are
+// modules of their own since that engine brings 2,400 packages.
+package main
+
+import (
+	_ "crypto/sha256" // for digest
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/clusterimage/sealer/build/kyverno"
+	"github.com/clusterimage/sealer/registry/ref"
+	"github.com/clusterimage/sealer/registry/tree"
+)
+
+// A request is an admission request of a cases.json.
+type request struct {
+	Name        string            `json:"name"`
+	Operation   string            `json:"op"` // "" is CREATE
+	SubResource string            `json:"subResource"`
+	NSLabels    map[string]string `json:"nsLabels"`
+	Object      json.RawMessage   `json:"object"`
+	OldObject   json.RawMessage   `json:"oldObject"`
+}
+
+// A pod is what decides about a request; other kinds have none of it.
+type pod struct {
+	Kind     string
+	Metadata struct {
+		Namespace   string
+		Annotations map[string]string
+	}
+	Spec struct{ Containers, InitContainers, EphemeralContainers []container }
+}
+
+type container struct{ Name, Image string }
+
+// A check is a request with what must become of it.
+type check struct {
+	request
+	Want   []string `json:"want"` // images of containers, initContainers, ephemeralContainers
+	Denied bool     `json:"denied"`
+}
+
+// A policy is one engine with one option.
+type policy struct {
+	Name   string  `json:"name"`
+	Engine string  `json:"engine"`
+	YAML   string  `json:"yaml"`
+	Checks []check `json:"checks"`
+}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "policytest:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	requests, err := read("build/kyverno/testdata/cases.json", filepath.Join(shared(), "kyverno/cases.json"))
+	if err != nil {
+		return err
+	}
+	var plan []policy
+	for _, o := range options(requests) {
+		for _, e := range []kyverno.Engine{kyverno.ClusterPolicy, kyverno.MutatingPolicy, kyverno.AdmissionPolicy} {
+			o.redirect.Engine = e
+			files, err := o.redirect.Policy()
+			if err != nil {
+				return fmt.Errorf("%s: %w", o.name, err)
+			}
+			p := policy{Name: o.name, Engine: string(e), YAML: string(files[0].Content)}
+			for _, r := range requests {
+				c, err := o.check(r)
+				if err != nil {
+					return fmt.Errorf("case %s: %w", r.Name, err)
+				}
+				p.Checks = append(p.Checks, c)
+			}
+			plan = append(plan, p)
+		}
+	}
+	return json.NewEncoder(os.Stdout).Encode(plan)
+}
+
+func shared() string {
+	if dir := os.Getenv("SEALER_SHARED"); dir != "" {
+		return dir
+	}
+	return "../shared"
+}
+
+// read returns the requests of the files that there are.
+func read(files ...string) ([]request, error) {
+	var all []request
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			fmt.Fprintf(os.Stderr, "policytest: no %s: its cases are left out\n", file)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		var some []request
+		if err := json.Unmarshal(b, &some); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
+type option struct {
+	name     string
+	redirect kyverno.Redirect
+	selects  func(labels map[string]string) bool // nil: all namespaces
+}
+
+// options are the combinations that are tested. The exact ones hold every
+// second image of the requests.
+func options(requests []request) []option {
+	var images []kyverno.Image
+	taken := map[ref.Reference]bool{}
+	for _, r := range requests {
+		var p pod
+		if json.Unmarshal(r.Object, &p) != nil || p.Kind != "Pod" {
+			continue
+		}
+		for _, c := range slices.Concat(p.Spec.Containers, p.Spec.InitContainers, p.Spec.EphemeralContainers) {
+			image, err := ref.Parse(c.Image)
+			if err != nil || taken[image] {
+				continue
+			}
+			taken[image] = true
+			if len(taken)%2 == 1 {
+				// Equal digests, so that equal names are no collision here.
+				images = append(images, kyverno.Image{Reference: image, Digests: []digest.Digest{digest.FromString("one content")}})
+			}
+		}
+	}
+	prefixes := []kyverno.Prefix{{Registry: "docker.io", Path: "docker-hub"}, {Registry: "quay.io", Path: "cache/quay"}}
+	two := []string{"docker.io", "quay.io"}
+	on := func(l map[string]string) bool { return l["redirect"] == "on" }
+	enabled := func(l map[string]string) bool { return l["sealer.io/redirect-registry"] != "disabled" }
+	return []option{
+		{"path", kyverno.Redirect{}, nil},
+		{"full", kyverno.Redirect{Naming: tree.NamingFull}, nil},
+		{"other registry", kyverno.Redirect{Registry: "reg.example:8443"}, nil},
+		{"two sources", kyverno.Redirect{SourceRegistries: two}, nil},
+		{"two sources, full", kyverno.Redirect{SourceRegistries: two, Naming: tree.NamingFull}, nil},
+		{"namespaces redirect=on", kyverno.Redirect{NamespaceSelector: "redirect=on"}, on},
+		{"namespaces not disabled, full", kyverno.Redirect{NamespaceSelector: "sealer.io/redirect-registry!=disabled", Naming: tree.NamingFull}, enabled},
+		{"prefixes", kyverno.Redirect{Prefixes: prefixes}, nil},
+		{"exact", kyverno.Redirect{Exact: true, Images: images}, nil},
+		{"exact, full", kyverno.Redirect{Exact: true, Images: images, Naming: tree.NamingFull}, nil},
+		{"exact, deny others", kyverno.Redirect{Exact: true, Images: images, DenyOthers: true}, nil},
+		{"exact, deny others, full, namespaces redirect=on", kyverno.Redirect{Exact: true, Images: images, DenyOthers: true, Naming: tree.NamingFull, NamespaceSelector: "redirect=on"}, on},
+	}
+}
+
+// check works out what must become of a request.
+func (o option) check(r request) (check, error) {
+	c := check{request: r}
+	if c.Operation == "" {
+		c.Operation = "CREATE"
+	}
+	var now, old pod
+	if err := json.Unmarshal(r.Object, &now); err != nil {
+		return c, err
+	}
+	if len(r.OldObject) > 0 {
+		if err := json.Unmarshal(r.OldObject, &old); err != nil {
+			return c, err
+		}
+	}
+	_, static := now.Metadata.Annotations["kubernetes.io/config.mirror"]
+	concerned := now.Kind == "Pod" && !static && (c.Operation == "CREATE" || c.Operation == "UPDATE") && (o.selects == nil || o.selects(r.NSLabels))
+	main := concerned && r.SubResource == ""
+	ephemeral := concerned && r.SubResource == "ephemeralcontainers" && c.Operation == "UPDATE"
+	for _, l := range []struct {
+		now, old  []container
+		concerned bool
+		byName    bool // an old name is enough, the image cannot change
+	}{
+		{now.Spec.Containers, old.Spec.Containers, main, false},
+		{now.Spec.InitContainers, old.Spec.InitContainers, main, false},
+		{now.Spec.EphemeralContainers, old.Spec.EphemeralContainers, ephemeral, true},
+	} {
+		for _, x := range l.now {
+			known := c.Operation == "UPDATE" && slices.ContainsFunc(l.old, func(y container) bool { return y.Name == x.Name && (l.byName || y.Image == x.Image) })
+			want, denied := x.Image, false
+			if l.concerned && !known {
+				want, denied = o.become(x.Image, now.Metadata.Namespace)
+			}
+			c.Want = append(c.Want, want)
+			c.Denied = c.Denied || denied
+		}
+	}
+	return c, nil
+}
+
+// become says what a new image in a namespace becomes, or that it is denied.
+func (o option) become(image, namespace string) (want string, denied bool) {
+	d := o.redirect
+	// Kubernetes' own policies leave kube-system alone; Kyverno is not asked.
+	refuses := d.DenyOthers && !(d.Engine == kyverno.AdmissionPolicy && namespace == "kube-system")
+	r, err := ref.Parse(image)
+	if err != nil {
+		// Kyverno cannot read the image's parts, where there are any; the
+		// others do not touch what is no reference.
+		return image, refuses || d.Engine == kyverno.ClusterPolicy && !d.Exact && image != ""
+	}
+	if target, ok := d.Target(r); ok {
+		return target.String(), false
+	}
+	if !refuses {
+		return image, false
+	}
+	served := slices.ContainsFunc(d.Images, func(i kyverno.Image) bool {
+		t := i.Reference
+		if target, ok := d.Target(t); ok {
+			t = target
+		}
+		if r.Digest != "" {
+			return t.Name() == r.Name() && (t.Digest == r.Digest || slices.Contains(i.Digests, r.Digest))
+		}
+		return t.Name() == r.Name() && t.Tag == r.Tag
+	})
+	return image, !served
+}
