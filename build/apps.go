@@ -230,8 +230,12 @@ func (t *target) configureApp(in kubefile.Instruction) error {
 	return nil
 }
 
-// declares reports whether an APP, CNI or CSI anywhere in the file has the name.
+// declares reports whether an APP, CNI or CSI anywhere in the file has the name,
+// or the base has it, be it part of the image or not.
 func (t *target) declares(name string) bool {
+	if t.base != nil && slices.ContainsFunc(t.base.Config.Applications, func(a store.Application) bool { return a.Name == name }) {
+		return true
+	}
 	return slices.ContainsFunc(t.file.Instructions, func(in kubefile.Instruction) bool {
 		a, ok := in.(*kubefile.App)
 		return ok && a.Name == name
@@ -275,10 +279,16 @@ func (t *target) finishApps() {
 		switch in := in.(type) {
 		case *kubefile.AppCmds:
 			app := t.app(in.Name)
+			if app == nil {
+				continue // the base's, and the base is left out
+			}
 			app.Cmds = in.Commands
 			app.Type = orDefault(app.Type, appShell)
 		case *kubefile.AppEnv:
 			app := t.app(in.Name)
+			if app == nil {
+				continue
+			}
 			app.Env = maps.Clone(app.Env)
 			if app.Env == nil {
 				app.Env = map[string]string{}
@@ -313,14 +323,21 @@ func (t *target) annotations() map[string]string {
 	}
 	out := map[string]string{}
 	maps.Copy(out, t.b.o.Annotations)
-	// Both are plain data, which always encodes.
-	if b, err := json.Marshal(ext); err == nil {
-		out[store.AnnotationExtension] = string(b)
-	}
-	if b, err := json.Marshal(images); err == nil && images != nil {
-		out[store.AnnotationContainerImages] = string(b)
+	out[store.AnnotationExtension] = compactJSON(ext)
+	if images != nil {
+		out[store.AnnotationContainerImages] = compactJSON(images)
 	}
 	return out
+}
+
+// compactJSON encodes plain data, which always succeeds, leaving <, > and & as
+// they are.
+func compactJSON(v any) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v)
+	return strings.TrimSpace(b.String())
 }
 
 // appOf returns the application whose files ask for an image, or "".

@@ -13,6 +13,7 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/clusterimage/sealer/imagelist"
 	"github.com/clusterimage/sealer/kubefile"
 	"github.com/clusterimage/sealer/parser"
 	"github.com/clusterimage/sealer/registry/platform"
@@ -74,6 +75,7 @@ type builder struct {
 	when time.Time // of all files in layers
 	log  *slog.Logger
 
+	locked   imagelist.Lock
 	checking bool // Check: nothing is fetched
 	pulled   map[ref.Reference]bool
 	closers  []func() error
@@ -103,7 +105,13 @@ func newBuilder(s *store.Store, c *remote.Client, o Options) (*builder, error) {
 	if b.ctx, err = openContext(b.o.Context); err != nil {
 		return nil, err
 	}
-	if b.file, err = b.readKubefile(); err != nil {
+	if fi, err := os.Stat(b.lockFile()); err == nil {
+		b.ctx.lock = fi
+	}
+	if b.file, err = b.readKubefile(); err == nil {
+		err = b.readLock()
+	}
+	if err != nil {
 		return nil, errors.Join(err, b.close())
 	}
 	return b, nil

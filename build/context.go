@@ -31,6 +31,7 @@ type buildContext struct {
 	ignore     *patternmatcher.PatternMatcher // nil: nothing is ignored
 	ignoreName string
 	secret     fs.FileInfo // of the list with credentials, or nil
+	lock       fs.FileInfo // of the lock file, or nil
 }
 
 func openContext(dir string) (*buildContext, error) {

@@ -198,6 +198,9 @@ func (w *walker) skip(src, rel string) (skip, prune bool, err error) {
 
 func (w *walker) file(root *os.Root, src string, fi fs.FileInfo, target string) {
 	switch m := fi.Mode(); {
+	case w.ctx != nil && w.ctx.lock != nil && os.SameFile(fi, w.ctx.lock):
+		// The build's own record: with it in the image, a build would differ
+		// from the one that wrote it.
 	case w.ctx != nil && w.ctx.secret != nil && os.SameFile(fi, w.ctx.secret), path.Base(src) == authListName && w.ctx != nil:
 		w.warn(src + " is not copied: it holds credentials")
 	case m.IsRegular():

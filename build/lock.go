@@ -1,16 +1,155 @@
 package build
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
 	"github.com/opencontainers/go-digest"
 
+	"github.com/clusterimage/sealer/imagelist"
 	"github.com/clusterimage/sealer/registry/mirror"
+	"github.com/clusterimage/sealer/registry/ref"
 )
 
-// lock pins the requests to the lock file, when the build is locked.
-func (b *builder) lock(reqs []mirror.Request) error { return nil }
+// lockFile returns the path of the lock file.
+func (b *builder) lockFile() string {
+	if b.o.LockFile != "" {
+		return b.o.LockFile
+	}
+	return filepath.Join(b.o.Context, imagelist.LockName)
+}
 
-// writeLock writes the lock file, when the build is to.
-func (b *builder) writeLock(targets []*target) error { return nil }
+// readLock reads the lock file, when the build is locked.
+func (b *builder) readLock() error {
+	if !b.o.Locked {
+		return nil
+	}
+	if b.o.Lock {
+		return errors.New("a build either writes the lock file or is locked to it")
+	}
+	f, err := os.Open(b.lockFile())
+	if err != nil {
+		return fmt.Errorf("read the lock file (sealer build --lock writes it): %w", err)
+	}
+	defer f.Close()
+	b.locked, err = imagelist.ParseLock(b.lockFile(), f)
+	return err
+}
 
-// earlier returns the digests that references had in earlier builds.
-func (b *builder) earlier() map[string]digest.Digest { return nil }
+// pin sets the digests that the lock file gives. Every image that it lacks is
+// reported.
+func (b *builder) pin(reqs []mirror.Request, private string) error {
+	if !b.o.Locked {
+		return nil
+	}
+	var errs []error
+	for i := range reqs {
+		from := fetchedFrom(reqs[i])
+		if from.Registry == private {
+			continue
+		}
+		d, ok := b.locked[from.String()]
+		if !ok {
+			errs = append(errs, fmt.Errorf("%s is not in %s; asked for by %s", from.Familiar(), b.lockFile(), strings.Join(reqs[i].Asked, ", ")))
+			continue
+		}
+		reqs[i].Digest = d
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrIncomplete, errors.Join(errs...))
+}
+
+// fetchedFrom returns the reference that a request is fetched from.
+func fetchedFrom(q mirror.Request) ref.Reference {
+	if q.Source != (ref.Reference{}) {
+		return q.Source
+	}
+	return q.Reference
+}
+
+// writeLock writes the lock file, when the build is to: what was mirrored for
+// any platform.
+func (b *builder) writeLock() error {
+	if !b.o.Lock || b.o.DryRun {
+		return nil
+	}
+	lock := imagelist.Lock{}
+	for _, im := range b.result.Images {
+		if im.Mirror == nil {
+			continue
+		}
+		for _, m := range im.Mirror.Images {
+			if m.Err == nil && !m.SatisfiedBelow && m.Descriptor.Digest != "" {
+				lock[fetchedFrom(m.Request).String()] = m.Descriptor.Digest
+			}
+		}
+	}
+	if err := replaceFile(b.lockFile(), []byte(lock.String())); err != nil {
+		return fmt.Errorf("write the lock file: %w", err)
+	}
+	return nil
+}
+
+// replaceFile writes a file whole or not at all.
+func replaceFile(name string, content []byte) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	_, err = f.Write(content)
+	err = errors.Join(err, f.Chmod(0o644), f.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
+}
+
+// knownName is the file of the cache that remembers what tags meant.
+const knownName = "tags.json"
+
+// earlier returns the digests that references had in earlier builds: by the
+// cache, and for a build without a network by all images of the store.
+func (b *builder) earlier(ctx context.Context) map[string]digest.Digest {
+	known := map[string]digest.Digest{}
+	if b.o.Offline {
+		images, err := b.s.Images(ctx)
+		if err != nil {
+			b.log.Warn("read the images of the store", "error", err)
+		}
+		for _, im := range images {
+			for k, v := range mirror.KnownFrom(im.Documents) {
+				known[k] = v
+			}
+		}
+	}
+	if content, err := os.ReadFile(filepath.Join(b.s.CacheDir(), knownName)); err == nil {
+		if err := json.Unmarshal(content, &known); err != nil {
+			b.log.Debug("the cache of tags cannot be read", "error", err)
+		}
+	}
+	return known
+}
+
+// remember keeps known for later builds. A cache that cannot be written is no
+// fault.
+func (b *builder) remember(known map[string]digest.Digest) {
+	content, err := json.Marshal(known)
+	if err == nil {
+		err = replaceFile(filepath.Join(b.s.CacheDir(), knownName), content)
+	}
+	if err != nil {
+		b.log.Debug("write the cache of tags", "error", err)
+	}
+}

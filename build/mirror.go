@@ -35,31 +35,79 @@ func (b *builder) mirror(ctx context.Context, targets []*target) error {
 	if err := unique(compact(errs)); err != nil {
 		return err
 	}
-	known := b.known(targets)
+	known := b.known(ctx, targets)
+	reqs := make([][]mirror.Request, len(targets))
+	for i, t := range targets {
+		reqs[i] = b.requests(b.result.Images[i].Found)
+		errs = append(errs, b.pin(reqs[i], t.config.Registry.Name))
+	}
+	if err := unique(compact(errs)); err != nil {
+		return err
+	}
+	if err := b.ahead(ctx, targets, reqs, known); err != nil {
+		return err
+	}
 	for i, t := range targets {
 		found := b.result.Images[i].Found
-		reqs := b.requests(found)
-		if err := b.lock(reqs); err != nil {
-			return err
-		}
-		result, err := t.bring(ctx, reqs, known)
+		result, err := t.bring(ctx, reqs[i], known)
 		b.result.Images[i].Mirror = result
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
 		t.record(found, result)
-		if b.o.DryRun {
-			continue
+		if !b.o.DryRun {
+			errs = append(errs, t.registryLayer(ctx, found, result))
 		}
-		if err := t.registryLayer(ctx, found, result); err != nil {
-			errs = append(errs, err)
-		}
+	}
+	if !b.o.DryRun && !b.o.Locked {
+		b.remember(known)
 	}
 	if err := unique(compact(errs)); err != nil {
 		return err
 	}
-	return b.writeLock(targets)
+	return b.writeLock()
+}
+
+// ahead brings for several platforms at once what each of them will ask for,
+// and pins the tags to what they meant then, so that the platforms agree and
+// each shared blob and each tag is asked for once. What fails here is reported
+// by the platform that needs it.
+func (b *builder) ahead(ctx context.Context, targets []*target, reqs [][]mirror.Request, known map[string]digest.Digest) error {
+	if len(targets) < 2 || b.o.DryRun {
+		return nil
+	}
+	type name struct{ reference, source ref.Reference }
+	at := map[name]int{}
+	var all []mirror.Request
+	for i := range reqs {
+		for _, q := range reqs[i] {
+			k := name{q.Reference, q.Source}
+			if _, ok := at[k]; !ok && fetchedFrom(q).Registry != targets[i].config.Registry.Name {
+				at[k] = len(all)
+				all = append(all, q)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	b.step(fmt.Sprintf("mirror %d images for %d platforms", len(all), len(targets)))
+	o := targets[0].options(known)
+	o.Platforms, o.AllowMissing, o.Below = b.o.Platforms, true, nil
+	result, err := mirror.Mirror(ctx, b.c, b.s, all, o)
+	if err != nil {
+		return err
+	}
+	for i := range reqs {
+		for j := range reqs[i] {
+			q := &reqs[i][j]
+			if k, ok := at[name{q.Reference, q.Source}]; ok && q.Digest == "" {
+				q.Digest = result.Images[k].Descriptor.Digest
+			}
+		}
+	}
+	return nil
 }
 
 func compact(errs []error) []error {
@@ -67,12 +115,12 @@ func compact(errs []error) []error {
 }
 
 // known collects the digests that references had in earlier builds.
-func (b *builder) known(targets []*target) map[string]digest.Digest {
+func (b *builder) known(ctx context.Context, targets []*target) map[string]digest.Digest {
 	known := map[string]digest.Digest{}
 	for _, t := range targets {
 		maps.Copy(known, mirror.KnownFrom(t.below))
 	}
-	maps.Copy(known, b.earlier())
+	maps.Copy(known, b.earlier(ctx))
 	return known
 }
 
@@ -83,19 +131,7 @@ func (t *target) bring(ctx context.Context, reqs []mirror.Request, known map[str
 	}
 	b := t.b
 	b.step(fmt.Sprintf("[%s] mirror %d images", platform.String(t.platform), len(reqs)))
-	o := mirror.Options{
-		Platforms:    []ocispec.Platform{t.platform},
-		AllPlatforms: b.o.AllPlatforms,
-		Jobs:         b.o.Jobs,
-		Naming:       t.config.Registry.Naming,
-		Private:      t.config.Registry.Name,
-		Below:        t.below,
-		AllowMissing: b.o.AllowMissing,
-		Offline:      b.o.Offline,
-		Known:        known,
-		Progress:     b.transfer,
-		Logger:       b.log,
-	}
+	o := t.options(known)
 	run := mirror.Mirror
 	if b.o.DryRun {
 		run = mirror.Plan
@@ -115,6 +151,23 @@ func (t *target) bring(ctx context.Context, reqs []mirror.Request, known map[str
 		}
 	}
 	return result, nil
+}
+
+func (t *target) options(known map[string]digest.Digest) mirror.Options {
+	b := t.b
+	return mirror.Options{
+		Platforms:    []ocispec.Platform{t.platform},
+		AllPlatforms: b.o.AllPlatforms,
+		Jobs:         b.o.Jobs,
+		Naming:       t.config.Registry.Naming,
+		Private:      t.config.Registry.Name,
+		Below:        t.below,
+		AllowMissing: b.o.AllowMissing,
+		Offline:      b.o.Offline,
+		Known:        known,
+		Progress:     b.transfer,
+		Logger:       b.log,
+	}
 }
 
 // missing tells whether images failed, and not the run as a whole.

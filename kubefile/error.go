@@ -36,7 +36,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Suggest returns the candidate that a misspelt word most likely means, or "".
 func Suggest(word string, candidates []string) string {
-	best, distance := "", max(1, len(word)/3)
+	best, distance := "", min(max(1, len(word)/3), len(word)-1)
 	for _, c := range candidates {
 		d := editDistance(strings.ToLower(word), strings.ToLower(c))
 		if d < distance || d == distance && (best == "" || len(c) == len(word)) {
