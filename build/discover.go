@@ -56,6 +56,9 @@ func (t *target) discover(ctx context.Context, o imagelist.Options) (*imagelist.
 		return nil, fmt.Errorf("find images: %w", err)
 	}
 	defer root.Close()
+	if err := t.review(root); err != nil {
+		return nil, err
+	}
 	found, err := imagelist.Scan(ctx, root, o)
 	if found != nil {
 		for _, w := range found.Warnings {
