@@ -19,15 +19,15 @@ import (
 
 // Garbage is something on disk that no image needs.
 type Garbage struct {
-	Kind string // "blob", "layer", "temporary" or "cache"
-	Path string
-	Size int64 // bytes that its removal frees
+	Kind string `json:"kind"` // "blob", "layer", "temporary" or "cache"
+	Path string `json:"path"`
+	Size int64  `json:"size"` // bytes that its removal frees
 }
 
 // Pruned is what prune takes, or took.
 type Pruned struct {
-	Items []Garbage // by kind, then path
-	Size  int64     // bytes
+	Items []Garbage `json:"items"` // by kind, then path
+	Size  int64     `json:"size"`  // bytes
 }
 
 // PruneOptions are the options of Prune.

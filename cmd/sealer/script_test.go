@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,6 +47,7 @@ func TestScripts(t *testing.T) {
 			"requests": countRequests,
 			"notemps":  noTemporaries,
 		},
+		Condition:          condition,
 		RequireUniqueNames: true,
 		UpdateScripts:      os.Getenv("UPDATE_SCRIPTS") != "",
 	})
@@ -67,4 +69,12 @@ func exitcode(ts *testscript.TestScript, neg bool, args []string) {
 	if strconv.Itoa(got) != args[0] {
 		ts.Fatalf("exit code %d, want %s", got, args[0])
 	}
+}
+
+// condition knows [mounts]: this process may mount in a namespace of its own.
+func condition(cond string) (bool, error) {
+	if cond != "mounts" {
+		return false, fmt.Errorf("unknown condition %q", cond)
+	}
+	return os.Geteuid() == 0 && exec.Command("unshare", "-m", "true").Run() == nil, nil
 }

@@ -61,15 +61,23 @@ commands, and a registry with every container image that will be pulled.
 	cmd.AddCommand(
 		a.build(),
 		a.completion(),
+		a.diff(),
 		a.images(),
 		a.initialise(),
 		a.inspect(),
+		a.load(),
+		a.merge(),
+		a.mount(),
+		a.prune(),
 		a.pull(),
 		a.push(),
 		a.redirect(),
 		a.registry(),
 		a.rmi(),
+		a.save(),
 		a.tag(),
+		a.umount(),
+		a.verify(),
 		a.version(),
 	)
 	return cmd

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/clusterimage/sealer/store"
+)
+
+func (a *app) diff() *cobra.Command {
+	var o output
+	var platformName string
+	cmd := &cobra.Command{
+		Use:   "diff IMAGE IMAGE",
+		Short: "Compare the files and the container images of two images",
+		Long: `Compare two images: which files and which container images the second has more
+(+), lacks (-) or has otherwise (~).`,
+		Args:              cobra.ExactArgs(2),
+		ValidArgsFunction: a.completeImages,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			p, err := parsePlatform(platformName)
+			if err != nil {
+				return err
+			}
+			return a.withStore(func(s *store.Store) error {
+				d, err := s.Diff(cmd.Context(), args[0], args[1], p)
+				if err != nil {
+					return notFound(err)
+				}
+				return o.print(a.Out, d, func(w io.Writer) error {
+					printChanges(w, "file", d.Files)
+					printChanges(w, "image", d.Images)
+					return nil
+				})
+			})
+		},
+	}
+	cmd.Flags().StringVar(&platformName, "platform", "", "the platform of multi-platform images")
+	o.flags(cmd, "text")
+	return cmd
+}
+
+func printChanges(w io.Writer, what string, changes []store.Change) {
+	marks := map[string]string{"added": "+", "removed": "-", "changed": "~"}
+	for _, c := range changes {
+		detail := c.From + c.To
+		switch {
+		case c.Kind == "changed" && c.From == c.To:
+			detail = c.From + ", other content"
+		case c.Kind == "changed":
+			detail = c.From + " => " + c.To
+		}
+		fmt.Fprintf(w, "%s %-5s %s  (%s)\n", marks[c.Kind], what, c.Name, detail)
+	}
+}

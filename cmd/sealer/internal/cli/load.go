@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/clusterimage/sealer/store"
+)
+
+func (a *app) load() *cobra.Command {
+	var file string
+	var quiet bool
+	cmd := &cobra.Command{
+		Use:   "load -i FILE",
+		Short: "Bring images from a tar into the store",
+		Long: `Bring the images of a tar into the store: one that sealer save wrote, or an OCI
+image layout of another tool, compressed or not.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			in := a.In
+			if file != "" && file != "-" {
+				f, err := os.Open(file)
+				if err != nil {
+					return fmt.Errorf("load: %w", err)
+				}
+				defer f.Close()
+				in = f
+			}
+			return a.withStore(func(s *store.Store) error {
+				images, err := s.Load(cmd.Context(), in)
+				if err != nil {
+					return err
+				}
+				for _, r := range imageRows(images) {
+					if quiet {
+						fmt.Fprintln(a.Out, shortID(r.Digest))
+						continue
+					}
+					fmt.Fprintf(a.Out, "%s  %s  %s\n", r.Name, r.Platform, r.Digest)
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().StringVarP(&file, "input", "i", "", "the `file` to read (default: standard input)")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only IDs")
+	return cmd
+}

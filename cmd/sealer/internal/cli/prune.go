@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/clusterimage/sealer/store"
+)
+
+func (a *app) prune() *cobra.Command {
+	var o output
+	var p store.PruneOptions
+	cmd := &cobra.Command{
+		Use:   "prune",
+		Short: "Drop what no image in the store needs",
+		Long: `Drop blobs and layers that no image in the store needs, and what interrupted
+commands left. Beside a running build only the latter goes: the rest could be
+what it is about to use.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(); err != nil {
+				return err
+			}
+			return a.withStore(func(s *store.Store) error {
+				done, err := s.Prune(cmd.Context(), p)
+				if done == nil {
+					return err
+				}
+				print := func(w io.Writer) error { return printPruned(w, done, p.DryRun) }
+				if perr := o.print(a.Out, done, print, anys(done.Items)...); perr != nil {
+					return errors.Join(err, perr)
+				}
+				if errors.Is(err, store.ErrBusy) {
+					return advise(err, "Run sealer prune again when it is done")
+				}
+				return err
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&p.DryRun, "dry-run", "n", false, "only say what would go")
+	cmd.Flags().BoolVar(&p.Cache, "cache", false, "empty the build cache too")
+	o.flags(cmd, "text")
+	return cmd
+}
+
+func printPruned(w io.Writer, p *store.Pruned, dry bool) error {
+	for _, g := range p.Items {
+		fmt.Fprintf(w, "%-9s  %9s  %s\n", g.Kind, size(g.Size), g.Path)
+	}
+	verb := "freed"
+	if dry {
+		verb = "would free"
+	}
+	_, err := fmt.Fprintf(w, "%s %s\n", verb, size(p.Size))
+	return err
+}
