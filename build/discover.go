@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 
 	"github.com/clusterimage/sealer/imagelist"
@@ -17,20 +16,9 @@ import (
 
 // lists reads the files beside the rootfs that steer discovery.
 func (b *builder) lists() (o imagelist.Options, err error) {
-	o = imagelist.Options{Mode: b.o.Scan, KubeVersion: b.o.KubeVersion, Logger: b.log}
 	var errs []error
-	read := func(names []string) (out []imagelist.List) {
-		for _, name := range names {
-			content, err := os.ReadFile(name)
-			if err != nil {
-				errs = append(errs, fmt.Errorf("read image list: %w", err))
-				continue
-			}
-			out = append(out, imagelist.List{Name: name, Content: content})
-		}
-		return out
-	}
-	o.Lists, o.AuthLists, o.Ignored = read(b.o.ImageLists), read(b.o.AuthLists), read(b.o.IgnoredLists)
+	o, err = Lists(b.o)
+	errs = append(errs, err)
 	if b.ctx.secret != nil && b.o.Scan != imagelist.ModeOff {
 		content, err := b.ctx.readSmall(authListName)
 		errs = append(errs, err)
@@ -51,6 +39,9 @@ func (t *target) discover(ctx context.Context, o imagelist.Options) (*imagelist.
 	t.b.step(fmt.Sprintf("[%s] find images", platform.String(t.platform)))
 	o.PrivateRegistry = t.config.Registry.Name
 	o.KubeRange = t.config.Labels[labelKubeVersion]
+	if err := t.kubeVersion(&o); err != nil {
+		return nil, fmt.Errorf("find images: %w", err)
+	}
 	root, err := t.b.s.Rootfs(t.added)
 	if err != nil {
 		return nil, fmt.Errorf("find images: %w", err)
@@ -65,10 +56,38 @@ func (t *target) discover(ctx context.Context, o imagelist.Options) (*imagelist.
 			t.b.warn(w)
 		}
 		for _, g := range found.Unresolved {
-			t.b.warn(fmt.Sprintf("%s:%d: %s: an image that cannot be known from the files: %s", g.File, g.Line, g.Object, g.Reason))
+			t.b.warn(gapWarning(g))
 		}
 	}
 	return found, err
+}
+
+// gapWarning says which image of the cluster is not in the files.
+func gapWarning(g imagelist.Gap) string {
+	at := g.File
+	if g.Line > 0 {
+		at = fmt.Sprintf("%s:%d", at, g.Line)
+	}
+	for _, s := range []string{g.Object, g.Field, g.Text} {
+		if s != "" {
+			at += ": " + s
+		}
+	}
+	return at + ": an image is not known: " + g.Reason
+}
+
+// kubeVersion takes the version that charts are rendered for from the Metadata
+// of the whole rootfs, the base's too, unless the user names one.
+func (t *target) kubeVersion(o *imagelist.Options) error {
+	if o.KubeVersion != "" {
+		return nil
+	}
+	root, err := t.b.s.Rootfs(t.ids())
+	if err != nil {
+		return err
+	}
+	o.KubeVersion = imagelist.MetadataVersion(root)
+	return root.Close()
 }
 
 // requests turns what was found into what is mirrored, the private registry's

@@ -66,6 +66,11 @@ type Options struct {
 	IgnoredLists    []string // files: images not to mirror
 	KubeVersion     string   // that charts are rendered for; "" is found
 	IncludeOptional bool     // mirror what discovery is not sure about, too
+	ChartProbe      bool     // look behind the charts' switches that are off, too
+	ScanLenient     bool     // faults of charts and manifests are warnings
+
+	ChartValues map[string][]byte // values files for charts, by chart name
+	ChartSet    []string          // NAME.key=value for charts
 
 	AllPlatforms bool   // mirror every platform of an image
 	AllowMissing bool   // an image that cannot be mirrored fails nothing

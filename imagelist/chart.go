@@ -82,7 +82,7 @@ func (s *scanner) loadChart(name string) (*source, error) {
 			return nil, err
 		}
 		c.files, err = loader.LoadArchiveFiles(bytes.NewReader(data))
-		if err == nil && !hasFile(c.files, chartutil.ChartfileName) && areaOf(name) != charts {
+		if err == nil && !hasFile(c.files, chartutil.ChartfileName) && s.areaOf(name) != charts {
 			return nil, nil
 		}
 	} else {

@@ -38,7 +38,8 @@ type List struct {
 // Options say what Scan reads and how. The zero value reads a rootfs the way a
 // build does.
 type Options struct {
-	// KubeVersion is the cluster's version; "" means DefaultKubeVersion.
+	// KubeVersion is the cluster's version; "" means that of the rootfs's
+	// Metadata file, else DefaultKubeVersion.
 	KubeVersion string
 	// KubeRange is a semver range (KUBEVERSION in a Kubefile) that the version
 	// must lie in; where KubeVersion is outside, one inside is taken.
@@ -58,6 +59,12 @@ type Options struct {
 	Lists, AuthLists, Ignored []List
 	// Rules is the content of .sealerimages, nil for none.
 	Rules []byte
+	// Under is the directory of a rootfs that fsys stands for, when it is not
+	// the whole: "manifests" reads every file as a manifest.
+	Under string
+	// Paths are the files and directories of fsys that are read; empty means
+	// all.
+	Paths []string
 	// Mode is ModeAuto ("" too), ModeSealer or ModeOff.
 	Mode string
 	// PrivateRegistry is host[:port]; "" means DefaultPrivateRegistry.
@@ -73,7 +80,8 @@ type Options struct {
 }
 
 // Scan finds the images that the files of fsys, the rootfs that was added,
-// make a cluster pull.
+// make a cluster pull. Symbolic links are followed as fsys does it: it must
+// not lead out of itself (os.Root's does not).
 //
 // The error joins one error for each fault, each of the form
 // `file:line: "text": why`, sorted by file. The result holds what was found
@@ -84,7 +92,7 @@ func Scan(ctx context.Context, fsys fs.FS, o Options) (*Result, error) {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	s.o.KubeVersion = cmp.Or(o.KubeVersion, DefaultKubeVersion)
+	s.o.KubeVersion = cmp.Or(o.KubeVersion, MetadataVersion(fsys), DefaultKubeVersion)
 	s.o.PrivateRegistry = cmp.Or(o.PrivateRegistry, DefaultPrivateRegistry)
 	s.res.private = s.o.PrivateRegistry
 	s.rules = s.parseRules(o.Rules)
@@ -171,7 +179,8 @@ const (
 	manifests             // all rules
 )
 
-func areaOf(name string) area {
+func (s *scanner) areaOf(name string) area {
+	name = path.Join(s.o.Under, name) + "/"
 	switch {
 	case strings.HasPrefix(name, "manifests/"), strings.HasPrefix(name, "application/apps/"):
 		return manifests
@@ -186,32 +195,23 @@ func areaOf(name string) area {
 // then charts.
 func (s *scanner) readFiles() error {
 	var files, chartPaths []string
-	err := fs.WalkDir(s.fsys, ".", func(name string, d fs.DirEntry, err error) error {
+	roots := s.o.Paths
+	if len(roots) == 0 {
+		roots = []string{"."}
+	}
+	for _, root := range roots {
+		err := fs.WalkDir(s.fsys, root, func(name string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return fmt.Errorf("read %s: %w", name, err)
+			}
+			if err := s.ctx.Err(); err != nil {
+				return err
+			}
+			return s.sort(name, d, &files, &chartPaths)
+		})
 		if err != nil {
-			return fmt.Errorf("read %s: %w", name, err)
-		}
-		if err := s.ctx.Err(); err != nil {
 			return err
 		}
-		outside := areaOf(name+"/") == other
-		switch {
-		case d.IsDir() && s.o.Mode == ModeSealer && outside && name != "." && name != "application":
-			return fs.SkipDir
-		case d.IsDir() && s.isChart(name):
-			chartPaths = append(chartPaths, name)
-			return fs.SkipDir
-		case d.IsDir() && isRegistryTree(name):
-			return fs.SkipDir
-		case !d.Type().IsRegular():
-		case isArchive(name) && !outside:
-			chartPaths = append(chartPaths, name)
-		case s.o.Mode != ModeSealer || !outside:
-			files = append(files, name)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
 	}
 	for _, name := range files {
 		if err := s.ctx.Err(); err != nil {
@@ -220,6 +220,50 @@ func (s *scanner) readFiles() error {
 		s.readFile(name)
 	}
 	return s.readCharts(chartPaths)
+}
+
+// sort puts what a walk meets to the files or to the charts.
+func (s *scanner) sort(name string, d fs.DirEntry, files, charts *[]string) error {
+	outside := s.areaOf(name) == other
+	switch {
+	case d.IsDir() && s.o.Mode == ModeSealer && outside && name != "." && name != "application":
+		return fs.SkipDir
+	case d.IsDir() && s.isChart(name):
+		*charts = append(*charts, name)
+		return fs.SkipDir
+	case d.IsDir() && isRegistryTree(name):
+		return fs.SkipDir
+	case !s.isFile(name, d, outside):
+	case isArchive(name) && !outside:
+		*charts = append(*charts, name)
+	case s.o.Mode != ModeSealer || !outside:
+		*files = append(*files, name)
+	}
+	return nil
+}
+
+// isFile reports whether a walk met a regular file, or in the directories made
+// for manifests and charts a link to one.
+func (s *scanner) isFile(name string, d fs.DirEntry, outside bool) bool {
+	if d.Type()&fs.ModeSymlink != 0 && !outside {
+		info, err := fs.Stat(s.fsys, name)
+		return err == nil && info.Mode().IsRegular()
+	}
+	return d.Type().IsRegular()
+}
+
+// MetadataVersion returns the Kubernetes version that a base rootfs says it
+// brings, in its file Metadata, "" when there is none.
+func MetadataVersion(fsys fs.FS) string {
+	data, err := readLimited(fsys, "Metadata", 1<<20)
+	if err != nil {
+		return ""
+	}
+	n, err := parseYAML(data) // JSON is YAML
+	if err != nil || check(n) != nil {
+		return ""
+	}
+	return text(n, "version")
 }
 
 // isRegistryTree reports whether a directory holds mirrored blobs, which are
@@ -237,7 +281,8 @@ func isArchive(name string) bool {
 	return strings.HasSuffix(name, ".tgz") || strings.HasSuffix(name, ".tar.gz")
 }
 
-func isImageList(name string) bool {
+func (s *scanner) isImageList(name string) bool {
+	name = path.Join(s.o.Under, name)
 	ok, _ := path.Match("application/apps/*/imageList", name)
 	return ok || name == "manifests/imageList"
 }
@@ -247,7 +292,7 @@ const authListName = "imageListWithAuth.yaml"
 // readFile reads one file that is neither a chart nor an archive.
 func (s *scanner) readFile(name string) {
 	switch {
-	case isImageList(name):
+	case s.isImageList(name):
 		if data, ok := s.read(name, maxFile); ok {
 			s.imageList(List{name, data})
 		}
@@ -256,7 +301,7 @@ func (s *scanner) readFile(name string) {
 			s.authList(List{name, data})
 		}
 	case path.Base(name) == authListName:
-	case areaOf(name) == manifests && isManifest(name):
+	case s.areaOf(name) == manifests && isManifest(name):
 		if data, ok := s.read(name, maxFile); ok {
 			s.manifest(name, data)
 		}

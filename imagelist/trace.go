@@ -114,7 +114,7 @@ func templateLine(from, to []string, anchors []int, r int) int {
 // lineKey is what a line says before its value.
 func lineKey(l string) string {
 	l = strings.TrimSpace(l)
-	if key, _, ok := strings.Cut(l, ":"); ok && !strings.Contains(key, "{{") {
+	if key, _, ok := strings.Cut(l+" ", ": "); ok && !strings.Contains(key, "{{") {
 		return key
 	}
 	if strings.HasPrefix(l, "-") {

@@ -5,6 +5,8 @@ package main
 
 import (
 	"context"
+	"io"
+	"log"
 	"os"
 	"os/signal"
 	"syscall"
@@ -20,5 +22,8 @@ func run() int {
 	// After the first signal the default handling is back, so that a second
 	// one ends a program that does not stop.
 	context.AfterFunc(ctx, stop)
+	// Helm's engine notes missing values on the standard logger; what they
+	// mean for the images, discovery reports.
+	log.SetOutput(io.Discard)
 	return cli.Main(ctx, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
 }

@@ -21,7 +21,8 @@ import (
 
 // buildFlags are the flags of build as they are typed.
 type buildFlags struct {
-	options build.Options
+	options   build.Options
+	discovery discoveryFlags
 
 	tags        []string
 	mode        string
@@ -106,11 +107,7 @@ func (f *buildFlags) add(cmd *cobra.Command) {
 	fs.StringVar(&o.Registry, "registry", "", "the private registry that the cluster pulls from (default the base's, else "+tree.DefaultRegistry+")")
 	fs.StringVar(&f.naming, "registry-naming", "", "names there: path (library/nginx) or full (docker.io/library/nginx) (default the base's, else path)")
 	fs.StringVar(&o.Scan, "scan", "auto", "discovery: auto, sealer (image lists, charts, manifests only) or off")
-	fs.StringArrayVar(&o.ImageLists, "image-list", nil, "`file` with more images, one reference a line")
-	fs.StringArrayVar(&o.AuthLists, "image-list-with-auth", nil, "`file` like imageListWithAuth.yaml")
-	fs.StringArrayVar(&o.IgnoredLists, "ignored-image-list", nil, "`file` with images not to mirror; * matches")
-	fs.StringVar(&o.KubeVersion, "kube-version", "", "Kubernetes version that charts are rendered for (default: found)")
-	fs.BoolVar(&o.IncludeOptional, "include-optional", false, "mirror also what discovery only lists")
+	f.discovery.add(fs, o)
 	fs.BoolVar(&o.AllPlatforms, "all-platforms", false, "mirror every platform of each image")
 	fs.BoolVar(&o.AllowMissing, "allow-missing", false, "build even if images cannot be mirrored")
 	fs.BoolVar(&o.Offline, "offline", false, "ask no registry; build from what the store holds")
@@ -193,7 +190,7 @@ func (f *buildFlags) complete(a *app, args []string) (o build.Options, err error
 		}
 	}
 	o.Base, o.Version, o.Jobs, o.Logger = &f.base, Version, f.registry.jobs, a.logger()
-	return o, nil
+	return o, f.discovery.complete(&o)
 }
 
 func (a *app) runBuild(cmd *cobra.Command, f *buildFlags, args []string) error {

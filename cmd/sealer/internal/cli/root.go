@@ -75,6 +75,7 @@ commands, and a registry with every container image that will be pulled.
 		a.registry(),
 		a.rmi(),
 		a.save(),
+		a.scan(),
 		a.tag(),
 		a.umount(),
 		a.verify(),
