@@ -16,6 +16,7 @@ import (
 	"github.com/clusterimage/sealer/registry/mirror"
 	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/registry/ref"
+	"github.com/clusterimage/sealer/registry/remote"
 	"github.com/clusterimage/sealer/store"
 )
 
@@ -138,8 +139,8 @@ func (t *target) bring(ctx context.Context, reqs []mirror.Request, known map[str
 	}
 	result, err := run(ctx, b.c, b.s, reqs, o)
 	if err != nil {
-		if missing(result) {
-			err = fmt.Errorf("%w: %w", ErrIncomplete, err)
+		if t.b.missing(result) {
+			err = incompleteError{err}
 		}
 		return result, err
 	}
@@ -170,9 +171,12 @@ func (t *target) options(known map[string]digest.Digest) mirror.Options {
 	}
 }
 
-// missing tells whether images failed, and not the run as a whole.
-func missing(r *mirror.Result) bool {
-	return r != nil && slices.ContainsFunc(r.Images, func(im mirror.Image) bool { return im.Err != nil })
+// missing tells whether images are not there to be had, as against registries
+// that could not be asked.
+func (b *builder) missing(r *mirror.Result) bool {
+	return r != nil && slices.ContainsFunc(r.Images, func(im mirror.Image) bool {
+		return errors.Is(im.Err, remote.ErrNotFound) || errors.Is(im.Err, remote.ErrPlatform) || im.Err != nil && b.o.Offline
+	})
 }
 
 // registryLayer puts the registry layer on top, when there is a name to add,
@@ -223,5 +227,5 @@ func (t *target) complete(ctx context.Context, found *imagelist.Result) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("%w: %w", ErrIncomplete, errors.Join(errs...))
+	return incompleteError{errors.Join(errs...)}
 }

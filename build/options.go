@@ -20,6 +20,13 @@ import (
 // image that the cluster will pull.
 var ErrIncomplete = errors.New("images are missing")
 
+// incompleteError is an error that is ErrIncomplete; its text says what is
+// missing.
+type incompleteError struct{ error }
+
+func (e incompleteError) Unwrap() error        { return e.error }
+func (e incompleteError) Is(target error) bool { return target == ErrIncomplete }
+
 // The values of Options.Pull.
 const (
 	PullMissing = "missing" // FROM is taken from the store, else from its registry

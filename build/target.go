@@ -59,7 +59,15 @@ func unique(errs []error) error {
 	var out []error
 	var add func(err error)
 	add = func(err error) {
-		if many, ok := err.(interface{ Unwrap() []error }); ok {
+		if many, ok := err.(incompleteError); ok { // each of its lines is one
+			parts := len(out)
+			add(many.error)
+			for i := range out[parts:] {
+				out[parts+i] = incompleteError{out[parts+i]}
+			}
+			return
+		}
+		if many, ok := err.(interface{ Unwrap() []error }); ok && isJoin(err, many.Unwrap()) {
 			for _, e := range many.Unwrap() {
 				add(e)
 			}
@@ -75,6 +83,10 @@ func unique(errs []error) error {
 	}
 	return errors.Join(out...)
 }
+
+// isJoin tells an error of errors.Join from one of fmt.Errorf with several %w,
+// whose text is more than its parts.
+func isJoin(err error, parts []error) bool { return err.Error() == errors.Join(parts...).Error() }
 
 func (t *target) plan(ctx context.Context) error {
 	vars := parser.Vars{BuildArgs: t.b.o.BuildArgs, Platform: t.platform}

@@ -71,10 +71,14 @@ func exitcode(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// condition knows [mounts]: this process may mount in a namespace of its own.
+// condition knows [root], and [mounts]: this process may mount in a namespace of
+// its own.
 func condition(cond string) (bool, error) {
-	if cond != "mounts" {
-		return false, fmt.Errorf("unknown condition %q", cond)
+	switch cond {
+	case "root":
+		return os.Geteuid() == 0, nil
+	case "mounts":
+		return os.Geteuid() == 0 && exec.Command("unshare", "-m", "true").Run() == nil, nil
 	}
-	return os.Geteuid() == 0 && exec.Command("unshare", "-m", "true").Run() == nil, nil
+	return false, fmt.Errorf("unknown condition %q", cond)
 }
