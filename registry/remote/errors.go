@@ -25,6 +25,7 @@ var (
 	ErrDigest       = errors.New("content does not match its descriptor")
 	ErrPlatform     = errors.New("platform not in the image")
 	ErrPlainHTTP    = errors.New("it speaks plain http, and is not said to be insecure")
+	ErrSparse       = errors.New("the registry takes no index whose manifests it has not all")
 	ErrOffline      = errors.New("not in the store, and offline")
 )
 

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,8 +20,12 @@ import (
 // PushOptions steers Push. The zero value works.
 type PushOptions struct {
 	// Sparse allows an index whose manifests are not all in the source: those
-	// that are not there are not sent. A registry may refuse such an index.
+	// that are not there are not sent. Where the registry refuses such an index
+	// the error wraps ErrSparse.
 	Sparse bool
+	// Reduce sends in place of a sparse index one of the manifests that are
+	// there. Its digest is another.
+	Reduce bool
 	// MountFrom gives for a blob the repositories of the target's registry that
 	// may hold it already: Push asks the registry to mount it from the first.
 	MountFrom map[digest.Digest][]string
@@ -35,7 +40,16 @@ type PushOptions struct {
 // other blobs are asked for: 0.2 s instead of 0.95 for an unchanged image of
 // 127 blobs at 30 ms.
 func (c *Client) Push(ctx context.Context, src Source, desc ocispec.Descriptor, to ref.Reference, o PushOptions) error {
-	fail := func(err error) error { return fmt.Errorf("push %s: %w", to, err) }
+	_, err := c.PushImage(ctx, src, desc, to, o)
+	return err
+}
+
+// PushImage is Push, and returns the descriptor of what the target has: desc,
+// but for PushOptions.Reduce.
+func (c *Client) PushImage(ctx context.Context, src Source, desc ocispec.Descriptor, to ref.Reference, o PushOptions) (ocispec.Descriptor, error) {
+	fail := func(err error) (ocispec.Descriptor, error) {
+		return ocispec.Descriptor{}, fmt.Errorf("push %s: %w", to, err)
+	}
 	t, err := c.destination(to)
 	if err != nil {
 		return fail(err)
@@ -48,24 +62,28 @@ func (c *Client) Push(ctx context.Context, src Source, desc ocispec.Descriptor, 
 	if err != nil {
 		return fail(err)
 	}
-	if there[desc.Digest] && there[digest.Digest(to.Tag)] {
-		return nil // the tag points there
+	top := p.top().Descriptor
+	if there[top.Digest] && there[digest.Digest(to.Tag)] {
+		return top, nil // the tag points there
 	}
 	if err := p.blobs(ctx, there); err != nil {
 		return fail(err)
 	}
 	err = p.sendManifests(ctx, there)
 	if len(there) > 0 && errors.Is(err, errRejected) {
-		// The registry has lost what its own manifest lists: ask for everything.
+		// It may have lost what its own manifest lists: ask for everything.
 		c.log.Debug("the target lacks what its manifest lists, asking for each blob", "error", err)
 		if err = p.blobs(ctx, nil); err == nil {
 			err = p.sendManifests(ctx, nil)
 		}
 	}
+	if p.sparse && errors.Is(err, errRejected) {
+		err = fmt.Errorf("%w: %w", ErrSparse, err)
+	}
 	if err != nil {
 		return fail(err)
 	}
-	return nil
+	return top, nil
 }
 
 type push struct {
@@ -77,6 +95,7 @@ type push struct {
 	meter     meter
 	manifests []content // children first
 	wanted    []ocispec.Descriptor
+	sparse    bool // the index lists manifests that are not sent
 }
 
 // content is a manifest that is sent.
@@ -98,12 +117,14 @@ func (p *push) read(ctx context.Context, desc ocispec.Descriptor) error {
 	if err != nil {
 		return fmt.Errorf("manifest %s: %w", desc.Digest, err)
 	}
+	var sent []digest.Digest
 	for _, d := range parsed.Manifests {
 		if isIndex(d.MediaType) {
 			return fmt.Errorf("index %s inside an index: %w", d.Digest, ErrUnsupported)
 		}
 		b, err := p.open(ctx, d.Digest)
-		if err != nil && p.o.Sparse {
+		if err != nil && (p.o.Sparse || p.o.Reduce) {
+			p.sparse = true
 			continue
 		}
 		if err != nil {
@@ -115,13 +136,42 @@ func (p *push) read(ctx context.Context, desc ocispec.Descriptor) error {
 		}
 		p.add(child)
 		p.manifests = append(p.manifests, content{ocispec.Descriptor{MediaType: child.MediaType, Digest: d.Digest}, b})
+		sent = append(sent, d.Digest)
 	}
 	if !parsed.IsIndex() {
 		p.add(parsed)
 	}
 	desc.MediaType = parsed.MediaType
+	if p.sparse && p.o.Reduce {
+		if b, err = reduce(b, sent); err != nil {
+			return fmt.Errorf("manifest %s: %w", desc.Digest, err)
+		}
+		desc.Digest, desc.Size = digest.FromBytes(b), int64(len(b))
+		p.sparse = false
+	}
 	p.manifests = append(p.manifests, content{desc, b})
 	return nil
+}
+
+// reduce drops from an index all manifests but keep, and changes nothing else.
+func reduce(index []byte, keep []digest.Digest) ([]byte, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(index, &fields); err != nil {
+		return nil, err
+	}
+	var entries []json.RawMessage
+	if err := json.Unmarshal(fields["manifests"], &entries); err != nil {
+		return nil, err
+	}
+	entries = slices.DeleteFunc(entries, func(e json.RawMessage) bool {
+		var d ocispec.Descriptor
+		return json.Unmarshal(e, &d) != nil || !slices.Contains(keep, d.Digest)
+	})
+	var err error
+	if fields["manifests"], err = json.Marshal(entries); err != nil {
+		return nil, err
+	}
+	return json.Marshal(fields)
 }
 
 func (p *push) add(m *Parsed) {

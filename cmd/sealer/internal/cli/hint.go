@@ -17,6 +17,8 @@ func hint(err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
 		return "The disk is full: free space, or drop what no image needs with: sealer prune"
+	case errors.Is(err, remote.ErrPlainHTTP):
+		return "Where that registry may be used without TLS, allow it with: --insecure-registry HOST"
 	case errors.Is(err, remote.ErrUnauthorized):
 		return "Give credentials for that registry with: sealer login HOST"
 	case errors.Is(err, http.ErrSchemeMismatch):

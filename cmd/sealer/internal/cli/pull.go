@@ -37,7 +37,7 @@ again. Of an image for several platforms all come, or those of --platform.`,
 				for _, name := range args {
 					d, err := a.pullOne(cmd.Context(), s, c, name, want)
 					if err != nil {
-						return fmt.Errorf("pull %s: %w", name, err)
+						return err
 					}
 					if quiet {
 						fmt.Fprintln(a.Out, d)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/clusterimage/sealer/registry/mirror"
 	"github.com/clusterimage/sealer/registry/remote"
 	"github.com/clusterimage/sealer/store"
 )
@@ -33,10 +34,13 @@ Only what the registry lacks is sent. The digest there is the digest here.`,
 					return notFound(err)
 				}
 				p := a.newProgress()
-				err = c.Push(cmd.Context(), s, im.Descriptor, to, remote.PushOptions{Progress: p.transfer})
+				err = c.Push(cmd.Context(), s, im.Descriptor, to, remote.PushOptions{
+					MountFrom: mirror.MountFrom(im.Documents),
+					Progress:  p.transfer,
+				})
 				p.Close()
 				if err != nil {
-					return fmt.Errorf("push %s: %w", to, err)
+					return err
 				}
 				fmt.Fprintf(a.Out, "%s@%s\n", to, im.Descriptor.Digest)
 				return nil

@@ -19,7 +19,7 @@ func (a *app) registry() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.registryHosts(), a.registryServe())
+	cmd.AddCommand(a.registryHosts(), a.registryPush(), a.registryServe())
 	return cmd
 }
 

@@ -45,7 +45,11 @@ commands, and a registry with every container image that will be pulled.
 ` + exitCodesHelp,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		PersistentPreRunE: func(*cobra.Command, []string) error {
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			// cobra looks at these only later, and a missing flag is a wrong usage.
+			if err := cmd.ValidateRequiredFlags(); err != nil {
+				return err
+			}
 			a.started = true
 			return a.check()
 		},
@@ -66,6 +70,8 @@ commands, and a registry with every container image that will be pulled.
 		a.initialise(),
 		a.inspect(),
 		a.load(),
+		a.login(),
+		a.logout(),
 		a.merge(),
 		a.mount(),
 		a.prune(),

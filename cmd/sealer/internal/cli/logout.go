@@ -1,0 +1,34 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) logout() *cobra.Command {
+	var r registryFlags
+	cmd := &cobra.Command{
+		Use:   "logout REGISTRY",
+		Short: "Remove the credentials for a registry",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			host, err := registryHost(args[0])
+			if err != nil {
+				return err
+			}
+			c, err := a.client(&r, nil)
+			if err != nil {
+				return err
+			}
+			if err := c.Logout(host); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.Out, "Removed the credentials for %s\n", host)
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&r.authFile, "authfile", "", "credentials (default: REGISTRY_AUTH_FILE, else where podman and docker keep them)")
+	return cmd
+}

@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/clusterimage/sealer/registry/mirror"
+	"github.com/clusterimage/sealer/registry/remote"
+	"github.com/clusterimage/sealer/registry/tree"
+	"github.com/clusterimage/sealer/store"
+)
+
+func (a *app) registryPush() *cobra.Command {
+	var r registryFlags
+	var to, platformName string
+	cmd := &cobra.Command{
+		Use:   "push IMAGE --to HOST[/PREFIX]",
+		Short: "Copy the mirrored images of a ClusterImage to a registry",
+		Long: `Copy the container images inside a ClusterImage, their manifests and tags, to an
+existing registry, where each gets the name that it has in the private registry,
+below PREFIX. Only what the registry lacks is sent.
+
+An image that was mirrored for some of its platforms has an index that lists
+others, too. Where the registry takes no such index, the tag gets an index of the
+platforms that are there, whose digest is another; this is printed. A reference by
+digest alone cannot be had then, and fails.`,
+		Example:           `  sealer registry push my-app:v1 --to harbor.example.com/cluster`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.completeImages,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := parsePlatform(platformName)
+			if err != nil {
+				return err
+			}
+			target, err := mirror.ParsePrefix(to)
+			if err != nil {
+				return usageError{err}
+			}
+			c, err := a.client(&r, nil)
+			if err != nil {
+				return err
+			}
+			return a.withStore(func(s *store.Store) error {
+				var docs []*tree.Document
+				platforms, err := platformsOf(cmd.Context(), s, args[0], p)
+				if err != nil {
+					return err
+				}
+				for _, p := range platforms {
+					im, err := s.Image(cmd.Context(), args[0], &p)
+					if err != nil {
+						return err
+					}
+					docs = append(docs, im.Documents...)
+				}
+				bar := a.newProgress()
+				pushed, err := mirror.Push(cmd.Context(), c, s, docs, target, mirror.PushOptions{Progress: bar.transfer})
+				bar.Close()
+				for _, im := range pushed {
+					fmt.Fprintf(a.Out, "%s  %s\n", im.Reference, im.Digest)
+					if im.Reduced {
+						fmt.Fprintf(a.Err, "warning: %s: the registry takes no index whose platforms it has not all; it got one of those inside, with another digest\n", im.Reference)
+					}
+				}
+				if err == nil && len(pushed) == 0 {
+					fmt.Fprintf(a.Err, "%s holds no container image\n", args[0])
+				}
+				if errors.Is(err, remote.ErrSparse) {
+					return advise(err, "Build the image with --all-platforms, or push to a registry that takes sparse indexes")
+				}
+				return err
+			})
+		},
+	}
+	cmd.Flags().StringVar(&to, "to", "", "the registry, and a path in it: `HOST[:PORT][/PREFIX]`")
+	cmd.Flags().StringVar(&platformName, "platform", "", "the images for this platform only (default: all that the ClusterImage has)")
+	_ = cmd.MarkFlagRequired("to") // it exists
+	r.add(cmd.Flags())
+	return cmd
+}
