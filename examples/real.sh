@@ -51,11 +51,11 @@ done > "$work/registries.conf"
 sealer build -t real:v1 "$work/context"
 sealer verify real:v1
 echo
-printf '%-32s %s\n' CASE IMAGES
-sealer inspect real:v1 --images -o json > "$work/images.json"
+sealer inspect real:v1 --images --format '{{$r := .Reference}}{{range .Found}}{{println $r .File}}{{end}}' > "$work/found"
 for c in "${cases[@]}"; do
-  printf '%-32s %s\n' "$c" "$(grep -c . <(sealer inspect real:v1 --images --format '{{range .Found}}{{println .File}}{{end}}' | grep -o "\(charts\|manifests\)/$c/" || true))"
-  sealer inspect real:v1 --images --format "{{\$r := .Reference}}{{range .Found}}{{println \$r .File}}{{end}}" | grep "/$c/" | awk '{ print "    " $1 }' | sort -u
+  awk -v at="/$c/" 'index($2, at) { print "    " $1 }' "$work/found" | sort -u > "$work/of-case"
+  printf '%s: %d images\n' "$c" "$(wc -l < "$work/of-case")"
+  cat "$work/of-case"
 done
 echo
 sealer images
