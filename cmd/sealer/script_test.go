@@ -46,6 +46,8 @@ func TestScripts(t *testing.T) {
 			"fault":    injectFault,
 			"requests": countRequests,
 			"notemps":  noTemporaries,
+			"ready":    waitReady,
+			"get":      get,
 		},
 		Condition:          condition,
 		RequireUniqueNames: true,
@@ -71,10 +73,12 @@ func exitcode(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// condition knows [root], and [mounts]: this process may mount in a namespace of
-// its own.
+// condition knows [root]; [mounts]: this process may mount in a namespace of its
+// own; and [complete]: every tool must be there, as in CI.
 func condition(cond string) (bool, error) {
 	switch cond {
+	case "complete":
+		return os.Getenv("SEALER_REQUIRE_TOOLS") != "", nil
 	case "root":
 		return os.Geteuid() == 0, nil
 	case "mounts":

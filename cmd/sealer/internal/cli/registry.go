@@ -38,10 +38,10 @@ func served(ctx context.Context, s *store.Store, names []string, p *ocispec.Plat
 				return nil, o, err
 			}
 			for _, l := range im.Layers {
-				// A layer of an image given before stays where it is.
-				if dir := s.LayerDir(l.ID); !slices.Contains(dirs, dir) {
-					dirs = append(dirs, dir)
-				}
+				// Also one that an earlier image has too goes on top: where
+				// tags conflict, this image's is served.
+				dir := s.LayerDir(l.ID)
+				dirs = append(slices.DeleteFunc(dirs, func(d string) bool { return d == dir }), dir)
 			}
 			o.Documents = append(o.Documents, im.Documents...)
 			o.References = append(o.References, mirroredReferences(im)...)
