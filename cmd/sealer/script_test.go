@@ -37,6 +37,9 @@ func TestScripts(t *testing.T) {
 				e.Setenv(k, "http://127.0.0.1:1")
 			}
 			e.Setenv("NO_PROXY", "127.0.0.1,localhost")
+			if err := os.Mkdir(filepath.Join(e.WorkDir, ".run"), 0o700); err != nil {
+				return err
+			}
 			e.Values[upstreamsKey] = upstreams{}
 			return nil
 		},
