@@ -34,6 +34,10 @@ func Build(ctx context.Context, s *store.Store, c *remote.Client, o Options) (_ 
 		return &Result{}, err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
+	// From here on no prune, of whatever process, takes what this build uses.
+	if err := s.Hold(ctx); err != nil {
+		return b.result, err
+	}
 	targets, err := b.plan(ctx)
 	if err != nil {
 		return b.result, err

@@ -26,6 +26,8 @@ type target struct {
 	file     *kubefile.File
 	steps    []step
 
+	prefix string // of what the current step prints
+
 	config store.Config
 	layers []store.Layer    // all, lowest first
 	added  []digest.Digest  // those of this Kubefile
@@ -194,7 +196,8 @@ func (t *target) assemble(ctx context.Context) error {
 		}
 		if st, ok := st.(interface{ title() string }); ok {
 			n++
-			t.b.step(fmt.Sprintf("[%s %d/%d] %s", platform.String(t.platform), n, total, st.title()))
+			t.prefix = fmt.Sprintf("[%s %d/%d] ", platform.String(t.platform), n, total)
+			t.b.step(t.prefix + st.title())
 		}
 		if err := st.run(ctx, t); err != nil {
 			return err

@@ -22,9 +22,8 @@ type Vars struct {
 	BaseArgs  map[string]string // ARG of the base
 }
 
-// predefined returns the variables that the platform gives.
-func (v Vars) predefined() map[string]string {
-	p := v.Platform
+// Predefined returns the variables that a platform gives to a Kubefile.
+func Predefined(p ocispec.Platform) map[string]string {
 	full := p.OS + "/" + p.Architecture
 	if p.Variant != "" {
 		full += "/" + p.Variant
@@ -114,7 +113,7 @@ func newExpander(f *kubefile.File, vars Vars) *expander {
 		escape = '\\'
 	}
 	e := &expander{
-		file: f, lex: shell.NewLex(escape), vars: vars, predef: vars.predefined(),
+		file: f, lex: shell.NewLex(escape), vars: vars, predef: Predefined(vars.Platform),
 		env: map[string]string{}, args: map[string]string{}, declared: map[string]bool{},
 	}
 	maps.Copy(e.env, vars.BaseEnv)

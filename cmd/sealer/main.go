@@ -11,12 +11,16 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/clusterimage/sealer/build"
 	"github.com/clusterimage/sealer/cmd/sealer/internal/cli"
 )
 
 func main() { os.Exit(run()) }
 
 func run() int {
+	if len(os.Args) > 1 && os.Args[1] == build.RunCommand {
+		return build.RunChild()
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// After the first signal the default handling is back, so that a second
