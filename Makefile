@@ -7,12 +7,12 @@ GO ?= go
 export CGO_ENABLED ?= 0
 
 # bench-* and the like stand with the scripts that they run.
-.PHONY: build programs test check unit conformance demo real fuzz bench clean
+.PHONY: build programs test check unit conformance demo real corpus fuzz bench clean
 
 build: ## build bin/sealer
 	$(GO) build -trimpath -o bin/sealer ./cmd/sealer
 
-test: check unit conformance demo real ## everything that CI runs
+test: check unit conformance demo real corpus ## everything that CI runs
 
 check: ## formatting, vet, shell scripts
 	@bash .ci/check
@@ -29,6 +29,9 @@ demo: programs ## the main job, end to end, with no network
 
 real: programs ## one ClusterImage out of real charts and manifests
 	@bash examples/real.sh
+
+corpus: build ## discovery on real charts and manifests, beside what other finders reach
+	@bash imagelist/corpus.sh
 
 conformance: ## the OCI distribution conformance suite against "registry serve"
 	cd registry/conformance && $(GO) test -count=1 ./...
