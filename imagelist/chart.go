@@ -2,6 +2,7 @@ package imagelist
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,7 +22,54 @@ type source struct {
 	path    string // of the directory or the archive
 	archive bool
 	files   []*loader.BufferedFile
-	chart   *chart.Chart // loaded, dependencies not processed
+	chart   *chart.Chart // dependencies processed by the first rendering
+
+	templates map[string]template // by the engine's name
+	aliases   map[string]string   // of dependencies: the name they lie under
+}
+
+// A template is one file that renders.
+type template struct {
+	file string // where it lies in the rootfs
+	text string
+}
+
+// addTemplates notes the templates of a chart and of its dependencies. A
+// dependency with an alias renders under that name, but lies under its own.
+func (c *source) addTemplates(ch *chart.Chart) {
+	if c.templates == nil {
+		c.templates, c.aliases = map[string]template{}, map[string]string{}
+		c.addAliases(ch) // Helm forgets them when it processes the dependencies
+	}
+	var add func(ch *chart.Chart, dir string)
+	add = func(ch *chart.Chart, dir string) {
+		for _, t := range ch.Templates {
+			c.templates[path.Join(ch.ChartFullPath(), t.Name)] = template{c.file(path.Join(dir, t.Name)), string(t.Data)}
+		}
+		for _, d := range ch.Dependencies() {
+			add(d, path.Join(dir, "charts", cmp.Or(c.aliases[d.Name()], d.Name())))
+		}
+	}
+	add(ch, "")
+}
+
+func (c *source) addAliases(ch *chart.Chart) {
+	for _, d := range ch.Metadata.Dependencies {
+		if d != nil && d.Alias != "" {
+			c.aliases[d.Alias] = d.Name
+		}
+	}
+	for _, d := range ch.Dependencies() {
+		c.addAliases(d)
+	}
+}
+
+// templateFile returns where the template with the engine's name lies.
+func (c *source) templateFile(name string) string {
+	if t, ok := c.templates[name]; ok {
+		return t.file
+	}
+	return c.file(strings.TrimPrefix(name, c.chart.Name()+"/"))
 }
 
 // file returns where a file of the chart lies: in an archive
@@ -65,7 +113,7 @@ func (s *scanner) readCharts(paths []string) error {
 		if err := s.renderChart(c); err != nil {
 			return err
 		}
-		c.files, c.chart = nil, nil
+		c.files, c.chart, c.templates = nil, nil, nil
 	}
 	s.unknownCharts(paths)
 	return s.ctx.Err()
@@ -95,6 +143,7 @@ func (s *scanner) loadChart(name string) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.addTemplates(c.chart)
 	return c, c.chart.Validate()
 }
 

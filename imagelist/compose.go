@@ -1,9 +1,6 @@
 package imagelist
 
-import (
-	"regexp"
-	"strings"
-)
+import "strings"
 
 // A pair is a key with a scalar value: a field, a variable, a flag, a setting.
 type pair struct {
@@ -85,9 +82,24 @@ type composition struct {
 	confidence Confidence
 }
 
-// notForImages are the words before "repository" or "version" that tell
-// another kind of repository.
-var notForImages = regexp.MustCompile(`git|helm|chart|maven|npm|apt|yum|pypi|source|schema|api$|kubernetes$|^k8s$|kube$|db$|database`)
+// otherThings are words before "repository" or "version" that tell of another
+// kind of repository.
+var otherThings = []string{"git", "helm", "chart", "maven", "npm", "apt", "yum", "pypi", "source", "schema", "database"}
+
+func notForImages(of string) bool {
+	switch of {
+	case "":
+		return false
+	case "api", "k8s", "db", "kube", "kubernetes":
+		return true
+	}
+	for _, w := range otherThings {
+		if strings.Contains(of, w) {
+			return true
+		}
+	}
+	return false
+}
 
 // compose finds the references that are split over pairs. imageKey says that
 // the map they stand in is the value of an image key.
@@ -96,7 +108,7 @@ func compose(pairs []pair, imageKey bool, in inherited) []composition {
 	var order []string
 	for i := range pairs {
 		of, r := roleOf(pairs[i].key)
-		if r == noRole || notForImages.MatchString(of) {
+		if r == noRole || notForImages(of) {
 			continue
 		}
 		g, ok := groups[of]

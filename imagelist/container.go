@@ -21,6 +21,7 @@ func (s *scanner) environment(p place, ct *yaml.Node, path string) {
 		vars = append(vars, pair{name, v.Value, v.Line, atIndex(path+".env", i) + ".value"})
 		nodes[name] = v
 	}
+	expand(vars, vars)
 	used := s.composed(p, vars, "env-split")
 	for _, v := range vars {
 		if used[v.key] {
@@ -39,6 +40,32 @@ func (s *scanner) environment(p place, ct *yaml.Node, path string) {
 			s.setting(p, v, "env")
 		}
 	}
+}
+
+// expand replaces $(NAME) by the value of a variable that the container has,
+// as the kubelet does; others stay.
+func expand(in, vars []pair) {
+	for i := range in {
+		for _, v := range vars {
+			if !strings.Contains(in[i].value, "$(") {
+				break
+			}
+			name := "$(" + v.key + ")"
+			if n := strings.Count(in[i].value, name); n > 0 && len(in[i].value)+n*len(v.value) < maxLine {
+				in[i].value = strings.ReplaceAll(in[i].value, name, v.value)
+			}
+		}
+	}
+}
+
+// variables returns the variables of a container whose value it says.
+func variables(ct *yaml.Node) (vars []pair) {
+	for _, e := range items(get(ct, "env")) {
+		if v := get(e, "value"); isScalar(v) {
+			vars = append(vars, pair{key: text(e, "name"), value: v.Value})
+		}
+	}
+	return vars
 }
 
 // composed adds the references that are split over pairs, and returns the
@@ -156,6 +183,7 @@ func (s *scanner) arguments(p place, ct *yaml.Node, path string) {
 			}
 			words = append(words, pair{value: it.Value, line: it.Line, field: field})
 		}
+		expand(words, variables(ct))
 		s.flags(p, words, "arg")
 	}
 }

@@ -152,6 +152,7 @@ func (w walker) fields(n *yaml.Node, path, key string, in inherited, depth int) 
 	imageKey := isImageKey(key)
 	in = in.within(es)
 	skip := map[string]bool{}
+	w.named(n, path)
 	if !imageKey && looksLikeContainer(es) {
 		w.s.container(w.p, n, path, High)
 		skip["image"], skip["env"], skip["args"], skip["command"] = true, true, true, true
@@ -168,8 +169,35 @@ func (w walker) fields(n *yaml.Node, path, key string, in inherited, depth int) 
 		case podSpec && (e.key == "containers" || e.key == "initContainers" || e.key == "ephemeralContainers" || e.key == "volumes"):
 		case imageKey && isScalar(e.value):
 			w.insideImage(e, path)
+		case imageKey && isSeq(e.value):
+			w.choices(e, path)
 		default:
 			w.value(e, path, in, depth)
+		}
+	}
+}
+
+// named looks at a parameter: a name that speaks of an image, and a value.
+func (w walker) named(n *yaml.Node, path string) {
+	name := text(n, "name")
+	if !speaksOfImage(name) {
+		return
+	}
+	for _, key := range []string{"value", "default"} {
+		if v := get(n, key); isScalar(v) {
+			if judge(name, v.Value).confidence.Mirrored() {
+				w.candidate(name, v.Value, v.Line, atKey(path, key))
+			}
+		}
+	}
+}
+
+// choices are a list of images of which a user of the program picks one.
+func (w walker) choices(e entry, path string) {
+	w.p = w.p.optional("one of the choices at " + w.p.prefix + atKey(path, e.key))
+	for i, it := range items(e.value) {
+		if isScalar(it) {
+			w.candidate("image", it.Value, it.Line, atIndex(atKey(path, e.key), i))
 		}
 	}
 }

@@ -17,6 +17,6 @@ const (
 
 	maxChart       = 100 << 20 // bytes of a chart's files
 	maxChartRender = 64 << 20  // bytes of a chart's rendering
-	maxRenderHeap  = 1 << 30   // bytes that rendering one chart may add to the heap
+	maxRenderHeap  = 512 << 20 // bytes that rendering one chart may add to the heap
 	maxRenderTime  = 20 * time.Second
 )

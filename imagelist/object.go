@@ -1,6 +1,7 @@
 package imagelist
 
 import (
+	"path"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -70,10 +71,15 @@ func (s *scanner) reject(p place, line int, field, written, rule, reason string)
 }
 
 func (s *scanner) gap(p place, line int, field, written, reason string) {
-	f := p.finding(line, field, "", "", Low)
 	if p.limit == Optional {
 		return
 	}
+	if p.embedded > 0 {
+		// A document in a ConfigMap is the template of a program.
+		s.reject(p, line, field, written, "embedded", reason)
+		return
+	}
+	f := p.finding(line, field, "", "", Low)
 	s.res.Unresolved = append(s.res.Unresolved, Gap{File: f.File, Line: f.Line, Object: f.Object, Field: f.Field,
 		Text: shorten(unmark(written)), Reason: reason})
 }
@@ -100,6 +106,10 @@ func (s *scanner) document(p place, d document) {
 func (s *scanner) object(p place, n *yaml.Node, kind string) {
 	if k := text(n, "kind"); k != "" {
 		kind = k
+	}
+	if kind == "" && kustomizationFile(p.file) {
+		s.kustomization(p, n)
+		return
 	}
 	if !isMap(n) || kind == "" {
 		return
@@ -132,9 +142,43 @@ func (s *scanner) object(p place, n *yaml.Node, kind string) {
 		s.configMap(p, n)
 	case kind == "Secret" && p.group == "":
 		s.secret(p, n)
+	case kind == "Kustomization" && (p.group == "" || p.group == "kustomize.config.k8s.io"):
+		s.kustomization(p, n)
 	case kind == "List":
 	default:
 		s.custom(p, n)
+	}
+}
+
+func kustomizationFile(name string) bool {
+	switch path.Base(name) {
+	case "kustomization.yaml", "kustomization.yml":
+		return true
+	}
+	return false
+}
+
+// kustomization takes the images that a kustomization puts in place of those
+// of its resources.
+func (s *scanner) kustomization(p place, n *yaml.Node) {
+	if p.object == "" {
+		p.object = "Kustomization"
+	}
+	for i, it := range items(get(n, "images")) {
+		name, tag, digest := text(it, "newName"), text(it, "newTag"), text(it, "digest")
+		if name == "" {
+			name = text(it, "name")
+		}
+		if name == "" || tag == "" && digest == "" {
+			continue
+		}
+		if tag != "" {
+			name += ":" + tag
+		}
+		if digest != "" {
+			name += "@" + digest
+		}
+		s.add(p, it.Line, atIndex("images", i), name, "kustomization", Medium)
 	}
 }
 
@@ -211,9 +255,10 @@ func podSpecPath(p place) []string {
 }
 
 func (s *scanner) workload(p place, n *yaml.Node) {
-	path := podSpecPath(p)
-	if spec := get(n, path...); spec != nil {
-		s.podSpec(p, spec, strings.Join(path, "."), Certain)
+	at := podSpecPath(p)
+	if spec := get(n, at...); spec != nil {
+		s.podSpec(p, spec, strings.Join(at, "."), Certain)
 	}
-	s.podAnnotations(p, get(n, append(path[:len(path)-1:len(path)-1], "metadata", "annotations")...), strings.Join(path[:len(path)-1], "."))
+	template := at[:len(at)-1]
+	s.podAnnotations(p, get(get(n, template...), "metadata", "annotations"), strings.Join(template, "."))
 }

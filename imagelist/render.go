@@ -1,6 +1,8 @@
 package imagelist
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +10,7 @@ import (
 	"regexp"
 	"runtime/metrics"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -84,6 +87,9 @@ func (s *scanner) render(ch *chart.Chart, vals map[string]any, caps *chartutil.C
 	if err != nil {
 		return nil, err
 	}
+	if err := endlessLoop(ch); err != nil {
+		return nil, err
+	}
 	return s.watched(func() (map[string]string, error) { return e.Render(ch, rv) })
 }
 
@@ -102,7 +108,8 @@ func (s *scanner) watched(render func() (map[string]string, error)) (map[string]
 		out, err := render()
 		done <- result{out, err}
 	}()
-	ctx, cancel := context.WithTimeout(s.ctx, maxRenderTime)
+	limit := cmp.Or(s.renderTime, maxRenderTime)
+	ctx, cancel := context.WithTimeout(s.ctx, limit)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -122,13 +129,34 @@ func (s *scanner) watched(render func() (map[string]string, error)) (map[string]
 			if err := s.ctx.Err(); err != nil {
 				return nil, err
 			}
-			return nil, fmt.Errorf("%w: not rendered after %s", errRunaway, maxRenderTime)
+			return nil, fmt.Errorf("%w: not rendered after %s", errRunaway, limit)
 		case <-tick.C:
 			if now := heapBytes(); now > start+maxRenderHeap {
 				return nil, fmt.Errorf("%w: more than %d MiB of memory", errRunaway, maxRenderHeap>>20)
 			}
 		}
 	}
+}
+
+// hugeCount is a function that makes as many values as it is told, with a
+// number that no chart has.
+var hugeCount = regexp.MustCompile(`\b(?:until|untilStep|seq|repeat|indent|nindent|randAlpha|randAlphaNum|randNumeric|randAscii|randBytes)(?:\s+\d+)*?\s+(\d{8,})\b`)
+
+// endlessLoop refuses a chart with a loop over more values than memory holds,
+// which the engine would make before the first of them is rendered.
+func endlessLoop(ch *chart.Chart) error {
+	for _, t := range ch.Templates {
+		if m := hugeCount.FindIndex(t.Data); m != nil {
+			line := 1 + bytes.Count(t.Data[:m[0]], []byte{'\n'})
+			return fmt.Errorf("%w: %s:%d: %q", errRunaway, t.Name, line, t.Data[m[0]:m[1]])
+		}
+	}
+	for _, d := range ch.Dependencies() {
+		if err := endlessLoop(d); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func heapBytes() uint64 {
@@ -140,14 +168,17 @@ func heapBytes() uint64 {
 // rendering scans the files that a chart rendered to, in the order of their
 // names. Each of them is a template of the chart or of a dependency.
 func (s *scanner) rendering(c *source, out map[string]string, at place) {
-	templates := templatesOf(c)
+	c.addTemplates(c.chart)
 	for _, name := range slices.Sorted(mapKeys(out)) {
 		if path.Base(name) == "NOTES.txt" || strings.TrimSpace(out[name]) == "" {
 			continue
 		}
 		p := at
 		p.rendered = true
-		p.file = c.file(strings.TrimPrefix(name, c.chart.Name()+"/"))
+		t, ok := c.templates[name]
+		if p.file = t.file; !ok {
+			p.file = c.templateFile(name)
+		}
 		from := len(s.res.Found)
 		docs, faults := documents([]byte(out[name]))
 		for _, f := range faults {
@@ -161,7 +192,7 @@ func (s *scanner) rendering(c *source, out map[string]string, at place) {
 		for _, d := range docs {
 			s.document(p, d)
 		}
-		trace(s.res.Found[from:], templates[name], out[name])
+		trace(s.res.Found[from:], t.text, out[name])
 	}
 }
 
@@ -173,23 +204,6 @@ func mapKeys(m map[string]string) func(func(string) bool) {
 			}
 		}
 	}
-}
-
-// templatesOf returns the text of every template by the name that the engine
-// gives to its rendering.
-func templatesOf(c *source) map[string]string {
-	out := map[string]string{}
-	var add func(ch *chart.Chart)
-	add = func(ch *chart.Chart) {
-		for _, t := range ch.Templates {
-			out[path.Join(ch.ChartFullPath(), t.Name)] = string(t.Data)
-		}
-		for _, d := range ch.Dependencies() {
-			add(d)
-		}
-	}
-	add(c.chart)
-	return out
 }
 
 // apiVersions returns what .Capabilities.APIVersions holds: Helm's built-in
@@ -281,6 +295,8 @@ func conditionOff(condition string, vals chartutil.Values) bool {
 	return false
 }
 
+var brokenTemplate = regexp.MustCompile(`^parse error at \([^():]+:(\d+)\)`)
+
 var failedTemplate = regexp.MustCompile(`(?:parse error at|execution error at|error converting YAML[^(]*|template:|at) ?\(?([^\s():<>]+/templates/[^\s():<>]+)`)
 
 // salvage reads a chart that does not render: first as far as it goes when
@@ -292,8 +308,7 @@ func (s *scanner) salvage(c *source, vals map[string]any, caps *chartutil.Capabi
 	out, dropped := s.renderLax(c, vals, caps)
 	s.rendering(c, out, place{limit: Medium})
 	for _, d := range dropped {
-		s.res.Unresolved = append(s.res.Unresolved, Gap{File: c.file(strings.TrimPrefix(d.name, c.chart.Name()+"/")), Object: c.chart.Name(),
-			Reason: "the template does not render: " + firstLine(d.err)})
+		s.failed(c, d)
 	}
 	limit := Low
 	if len(dropped) > 0 {
@@ -306,6 +321,25 @@ func (s *scanner) salvage(c *source, vals map[string]any, caps *chartutil.Capabi
 type droppedTemplate struct {
 	name string
 	err  error
+}
+
+// failed reports a template that renders with no values: one that is broken is
+// a fault, one that needs a value that is not there a gap.
+func (s *scanner) failed(c *source, d droppedTemplate) {
+	file := c.path
+	if d.name != "" {
+		file = c.templateFile(d.name)
+	}
+	if m := brokenTemplate.FindStringSubmatch(d.err.Error()); m != nil || errors.Is(d.err, errRunaway) || strings.Contains(d.err.Error(), "nested reference name") {
+		f := fault{file: file, err: errors.New(firstLine(d.err))}
+		if m != nil {
+			f.line, _ = strconv.Atoi(m[1])
+			f.text = lineOf([]byte(c.templates[d.name].text), f.line)
+		}
+		s.fault(f)
+		return
+	}
+	s.res.Unresolved = append(s.res.Unresolved, Gap{File: file, Object: c.chart.Name(), Reason: "the template does not render: " + firstLine(d.err)})
 }
 
 // renderLax renders a chart with missing values taken as empty, and without
@@ -337,7 +371,18 @@ func (s *scanner) renderLax(c *source, vals map[string]any, caps *chartutil.Capa
 	return nil, dropped
 }
 
+var endlessInclude = regexp.MustCompile(`nested reference name: [^:\s]+`)
+
+// firstLine makes a reason of an error of Helm, whose engine repeats itself
+// for every template on the way.
 func firstLine(err error) string {
-	l, _, _ := strings.Cut(err.Error(), "\n")
-	return shorten(l)
+	text := err.Error()
+	if m := endlessInclude.FindString(text); m != "" {
+		return "the template includes itself without end: " + m
+	}
+	l, _, _ := strings.Cut(text, "\n")
+	if len(l) > 300 {
+		l = l[:297] + "..."
+	}
+	return strings.ToValidUTF8(l, "")
 }

@@ -3,15 +3,13 @@ package imagelist
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"path"
 	"regexp"
-	"slices"
 	"strings"
+	"time"
 )
 
 // DefaultKubeVersion is the Kubernetes version that charts are rendered for
@@ -120,54 +118,8 @@ type scanner struct {
 	rules  userRules
 	apis   map[string]bool // what the CRDs found bring
 	faults []fault
-}
 
-// A fault is one error of the input.
-type fault struct {
-	file string
-	line int
-	text string
-	err  error
-	hard bool // not turned into a warning by Lenient
-}
-
-func (f fault) Error() string {
-	at := f.file
-	if f.line > 0 {
-		at = fmt.Sprintf("%s:%d", at, f.line)
-	}
-	if f.text == "" {
-		return fmt.Sprintf("%s: %v", at, f.err)
-	}
-	return fmt.Sprintf("%s: %q: %v", at, shorten(f.text), f.err)
-}
-
-func (f fault) Unwrap() error { return f.err }
-
-func (s *scanner) fault(f fault) {
-	if !f.hard && s.o.Lenient {
-		s.res.Warnings = append(s.res.Warnings, f.Error())
-		return
-	}
-	s.faults = append(s.faults, f)
-}
-
-func (s *scanner) warn(format string, args ...any) {
-	s.res.Warnings = append(s.res.Warnings, fmt.Sprintf(format, args...))
-}
-
-func (s *scanner) err() error {
-	slices.SortStableFunc(s.faults, func(a, b fault) int {
-		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line))
-	})
-	errs := make([]error, 0, len(s.faults))
-	for i, f := range s.faults {
-		if i > 0 && f.Error() == s.faults[i-1].Error() {
-			continue
-		}
-		errs = append(errs, f)
-	}
-	return errors.Join(errs...)
+	renderTime time.Duration // for one chart; 0 is maxRenderTime
 }
 
 // area says how much is read from a file, by where it lies.
@@ -252,20 +204,6 @@ func (s *scanner) isFile(name string, d fs.DirEntry, outside bool) bool {
 	return d.Type().IsRegular()
 }
 
-// MetadataVersion returns the Kubernetes version that a base rootfs says it
-// brings, in its file Metadata, "" when there is none.
-func MetadataVersion(fsys fs.FS) string {
-	data, err := readLimited(fsys, "Metadata", 1<<20)
-	if err != nil {
-		return ""
-	}
-	n, err := parseYAML(data) // JSON is YAML
-	if err != nil || check(n) != nil {
-		return ""
-	}
-	return text(n, "version")
-}
-
 // isRegistryTree reports whether a directory holds mirrored blobs, which are
 // no manifests.
 func isRegistryTree(name string) bool {
@@ -316,39 +254,6 @@ func isManifest(name string) bool {
 		return true
 	}
 	return false
-}
-
-// read returns a file's content, at most limit bytes; a larger file is a
-// fault.
-func (s *scanner) read(name string, limit int64) ([]byte, bool) {
-	data, err := readLimited(s.fsys, name, limit)
-	if err != nil {
-		s.fault(fault{file: name, err: err})
-		return nil, false
-	}
-	s.res.Files++
-	s.log.Debug("read", "file", name, "bytes", len(data))
-	return data, true
-}
-
-func readLimited(fsys fs.FS, name string, limit int64) (data []byte, err error) {
-	f, err := fsys.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > limit {
-		return nil, fmt.Errorf("%d bytes, at most %d are read", info.Size(), limit)
-	}
-	data, err = io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(data)) > limit {
-		err = fmt.Errorf("more than the %d bytes that are read", limit)
-	}
-	return data, err
 }
 
 var imageField = regexp.MustCompile(`(?m)^[ \t-]*["']?image["']?[ \t]*:`)
@@ -410,22 +315,4 @@ func (s *scanner) otherFile(name string) {
 			s.document(place{file: name, base: d.line, podSpecsOnly: true, limit: High}, d)
 		}
 	}
-}
-
-// hasObject reads a file in pieces and reports whether it is text that names
-// an apiVersion and a kind, so that a rootfs full of binaries costs little.
-func hasObject(fsys fs.FS, name string) bool {
-	f, err := fsys.Open(name)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	var head [4096]byte
-	n, err := io.ReadFull(f, head[:])
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) || slices.Contains(head[:n], 0) {
-		return false
-	}
-	rest, err := io.ReadAll(io.LimitReader(f, maxOther))
-	all := string(head[:n]) + string(rest)
-	return err == nil && strings.Contains(all, "apiVersion") && strings.Contains(all, "kind")
 }

@@ -73,23 +73,51 @@ func noImage(key, value string) string {
 		return "a URL"
 	case strings.HasPrefix(value, "/"), strings.HasPrefix(value, "."):
 		return "a path"
-	case fileName.MatchString(value):
+	case isFileName(value):
 		return "the name of a file"
-	case pictureKey.MatchString(key):
+	case !hasHost(value) && isPictureKey(key):
 		return "the key of a picture"
 	}
 	return ""
 }
 
-var (
-	fileName   = regexp.MustCompile(`(?i)\.(png|jpe?g|svg|gif|ico|webp|bmp|tiff?|iso|img|qcow2?|raw|vmdk|ova|vhdx?|tar|gz|tgz|xz|zip|json|ya?ml|html?|css|js|conf|cfg|ini|sh|py|txt|md|xml|pem|crt|so|jar|exe|rpm|deb)$`)
-	pictureKey = regexp.MustCompile(`(?i)background|banner|icon|logo|thumb|avatar|picture|photo|favicon|cover|hero|splash|preview|wallpaper|screenshot`)
-	versionTag = regexp.MustCompile(`(?i)[0-9]|^(latest|stable|main|master|edge|dev|devel|develop|development|nightly|canary|release|test|testing|staging|production|prod|alpine|slim|dind|debian|ubuntu|head|snapshot|current|lts|beta|alpha|rc|full|glibc|musl)$|.-.`)
-)
+// fileEndings are the endings of names of files, which as tags are no
+// versions.
+var fileEndings = wordSet("png jpg jpeg svg gif ico webp bmp tif tiff iso img qcow qcow2 raw vmdk ova vhd vhdx tar gz tgz xz zip json yml yaml htm html css js conf cfg ini sh py txt md xml pem crt so jar exe rpm deb")
+
+func isFileName(s string) bool {
+	i := strings.LastIndexByte(s, '.')
+	return i >= 0 && len(s)-i <= 6 && fileEndings[strings.ToLower(s[i+1:])]
+}
+
+// pictureWords are words in keys of pictures.
+var pictureWords = wordSet("background banner icon logo thumb thumbnail avatar picture photo favicon cover hero splash preview wallpaper screenshot")
+
+func isPictureKey(key string) bool {
+	for _, w := range words(key) {
+		if pictureWords[w] {
+			return true
+		}
+	}
+	return false
+}
+
+// tagWords are the words that are tags without a number in them.
+var tagWords = wordSet("latest stable main master edge dev devel develop development nightly canary release test testing staging production prod alpine slim dind debian ubuntu head snapshot current lts beta alpha rc full glibc musl")
+
+func wordSet(list string) map[string]bool {
+	set := map[string]bool{}
+	for _, w := range strings.Fields(list) {
+		set[w] = true
+	}
+	return set
+}
 
 // plausibleTag reports whether a tag without a registry before it is more than
 // the second half of any "word:word".
-func plausibleTag(tag string) bool { return versionTag.MatchString(tag) }
+func plausibleTag(tag string) bool {
+	return strings.ContainsAny(tag, "0123456789") || strings.Contains(strings.Trim(tag, "-"), "-") || tagWords[strings.ToLower(tag)]
+}
 
 // sourceHost are hosts of source code, which stand in places that look like
 // repositories of images. Their registries have other names.
@@ -146,17 +174,17 @@ func hosted(value string) (ref.Reference, bool) {
 
 // norm makes keys of all spellings comparable: imageTag, image_tag, IMAGE-TAG.
 func norm(key string) string {
-	return strings.ToLower(strings.NewReplacer("_", "", "-", "", ".", "", " ", "").Replace(key))
+	return strings.ToLower(strings.Map(func(c rune) rune {
+		switch c {
+		case '_', '-', '.', ' ':
+			return -1
+		}
+		return c
+	}, key))
 }
 
 // notOfImages are words in keys that speak of something around an image.
-var notOfImages = map[string]bool{
-	"pull": true, "policy": true, "policies": true, "secret": true, "secrets": true, "gc": true, "cache": true, "path": true, "size": true,
-	"timeout": true, "threshold": true, "dir": true, "directory": true, "registry": true, "registries": true, "format": true, "scan": true,
-	"update": true, "count": true, "verify": true, "signature": true, "archive": true, "pullpolicy": true, "user": true, "password": true,
-	"interval": true, "limit": true, "mirror": true, "mirrors": true, "allowed": true, "whitelist": true, "pattern": true, "regex": true,
-	"username": true, "auth": true, "insecure": true, "type": true, "family": true,
-}
+var notOfImages = wordSet("pull policy policies secret secrets gc cache path size timeout threshold dir directory registry registries format scan update count verify signature archive pullpolicy user password interval limit mirror mirrors allowed whitelist pattern regex username auth insecure type family")
 
 // words takes a key apart: at separators, and where a capital begins a word.
 func words(key string) []string {
@@ -190,7 +218,7 @@ func isImageKey(key string) bool {
 // speaksOfImage is isImageKey for the names of variables, flags and settings,
 // which put more words after it: RELATED_IMAGE_CONTROLLER.
 func speaksOfImage(key string) bool {
-	if !strings.Contains(strings.ToLower(key), "image") {
+	if len(key) < len("image") || !strings.Contains(strings.ToLower(key), "image") {
 		return false
 	}
 	for _, w := range words(key) {

@@ -1,0 +1,56 @@
+package imagelist
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// A fault is one error of the input.
+type fault struct {
+	file string
+	line int
+	text string
+	err  error
+	hard bool // not turned into a warning by Lenient
+}
+
+func (f fault) Error() string {
+	at := f.file
+	if f.line > 0 {
+		at = fmt.Sprintf("%s:%d", at, f.line)
+	}
+	if f.text == "" {
+		return fmt.Sprintf("%s: %v", at, f.err)
+	}
+	return fmt.Sprintf("%s: %q: %v", at, shorten(f.text), f.err)
+}
+
+func (f fault) Unwrap() error { return f.err }
+
+func (s *scanner) fault(f fault) {
+	if !f.hard && s.o.Lenient {
+		s.res.Warnings = append(s.res.Warnings, f.Error())
+		return
+	}
+	s.faults = append(s.faults, f)
+}
+
+func (s *scanner) warn(format string, args ...any) {
+	s.res.Warnings = append(s.res.Warnings, fmt.Sprintf(format, args...))
+}
+
+func (s *scanner) err() error {
+	slices.SortStableFunc(s.faults, func(a, b fault) int {
+		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line))
+	})
+	errs := make([]error, 0, len(s.faults))
+	for i, f := range s.faults {
+		if i > 0 && f.Error() == s.faults[i-1].Error() {
+			continue
+		}
+		errs = append(errs, f)
+	}
+	return errors.Join(errs...)
+}
