@@ -18,26 +18,29 @@ import (
 // depend on how many there are.
 type compressor struct {
 	mediaType string
-	compress  func(piece []byte) ([]byte, error) // safe for concurrent use; may return piece
+	// compress appends the compressed piece to buf, which is empty, or returns
+	// piece as it is. It is safe for concurrent use.
+	compress func(piece, buf []byte) ([]byte, error)
 }
 
 func newCompressor(name string) (compressor, error) {
 	switch name {
 	case "", CompressionZstd:
+		// The fastest level takes 0.6 times the processor time of the default
+		// one and makes programs 5 % larger; it is what keeps up with zstd -3.
 		enc, err := zstd.NewWriter(nil,
-			zstd.WithEncoderLevel(zstd.SpeedDefault),
+			zstd.WithEncoderLevel(zstd.SpeedFastest),
 			zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)))
 		if err != nil {
 			return compressor{}, fmt.Errorf("compress with zstd: %w", err)
 		}
-		return compressor{ocispec.MediaTypeImageLayerZstd, func(piece []byte) ([]byte, error) {
-			return enc.EncodeAll(piece, make([]byte, 0, len(piece)/2)), nil
+		return compressor{ocispec.MediaTypeImageLayerZstd, func(piece, buf []byte) ([]byte, error) {
+			return enc.EncodeAll(piece, buf), nil
 		}}, nil
 	case CompressionGzip:
-		return compressor{ocispec.MediaTypeImageLayerGzip, func(piece []byte) ([]byte, error) {
-			var b bytes.Buffer
-			b.Grow(len(piece) / 2)
-			w := gzip.NewWriter(&b)
+		return compressor{ocispec.MediaTypeImageLayerGzip, func(piece, buf []byte) ([]byte, error) {
+			b := bytes.NewBuffer(buf)
+			w := gzip.NewWriter(b)
 			if _, err := w.Write(piece); err != nil {
 				return nil, err
 			}
@@ -45,7 +48,7 @@ func newCompressor(name string) (compressor, error) {
 			return b.Bytes(), err
 		}}, nil
 	case CompressionNone:
-		return compressor{ocispec.MediaTypeImageLayer, func(piece []byte) ([]byte, error) { return piece, nil }}, nil
+		return compressor{ocispec.MediaTypeImageLayer, func(piece, _ []byte) ([]byte, error) { return piece, nil }}, nil
 	}
 	return compressor{}, fmt.Errorf("compression %q: want zstd, gzip or none", name)
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -33,9 +34,10 @@ type pipeline struct {
 
 // A piece is a part of the tar on its way.
 type piece struct {
-	buf  []byte
-	refs atomic.Int32
-	out  chan packed
+	buf   []byte
+	small []byte // where it is compressed to, kept for the next
+	refs  atomic.Int32
+	out   chan packed
 }
 
 type packed struct {
@@ -87,7 +89,7 @@ func (p *pipeline) run(ctx context.Context, write func(w io.Writer) error) (done
 	for range runtime.GOMAXPROCS(0) {
 		g.Go(func() error {
 			for pc := range p.toPack {
-				b, err := p.compressor.compress(pc.buf)
+				b, err := p.compressor.compress(pc.buf, pc.small[:0])
 				pc.out <- packed{b, err}
 			}
 			return nil
@@ -102,6 +104,9 @@ func (p *pipeline) run(ctx context.Context, write func(w io.Writer) error) (done
 			}
 			if _, err := w.Write(out.b); err != nil {
 				return err
+			}
+			if p.compressor.mediaType != ocispec.MediaTypeImageLayer {
+				pc.small = out.b
 			}
 			p.release(pc)
 		}

@@ -182,7 +182,7 @@ func (u *unpacker) file(name string, h *tar.Header, r io.Reader) error {
 		if n != h.Size {
 			return fmt.Errorf("%w: %d bytes, want %d", ErrInvalid, n, h.Size)
 		}
-		return nil
+		return u.owner(h, f.Chown, f.Chmod)
 	})
 }
 
@@ -274,26 +274,17 @@ func (u *unpacker) leave() error {
 	return in.Close()
 }
 
-// attributes sets owner, mode and times. As an ordinary user the owner must be
-// able to read the layer and to delete it.
+// attributes sets owner, mode and times.
 func (u *unpacker) attributes(in *os.Root, name string, h *tar.Header) error {
-	if u.own && (h.Uid != 0 || h.Gid != 0) {
-		if err := in.Lchown(name, h.Uid, h.Gid); err != nil {
+	if h.Typeflag != tar.TypeReg && h.Typeflag != tar.TypeGNUSparse { // files were open
+		chown := func(uid, gid int) error { return in.Lchown(name, uid, gid) }
+		chmod := func(mode fs.FileMode) error { return in.Chmod(name, mode) }
+		if err := u.owner(h, chown, chmod); err != nil {
 			return hostile(err)
 		}
 	}
 	if h.Typeflag == tar.TypeSymlink {
-		return nil // its mode means nothing, its time nobody reads
-	}
-	mode := h.FileInfo().Mode() & (fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky)
-	if !u.own {
-		mode |= 0o400
-		if h.Typeflag == tar.TypeDir {
-			mode |= 0o700
-		}
-	}
-	if err := in.Chmod(name, mode); err != nil {
-		return hostile(err)
+		return nil // its time nobody reads
 	}
 	if h.ModTime.IsZero() {
 		h.ModTime = time.Unix(0, 0)
@@ -302,6 +293,27 @@ func (u *unpacker) attributes(in *os.Root, name string, h *tar.Header) error {
 		return hostile(err)
 	}
 	return nil
+}
+
+// owner sets owner and mode. As an ordinary user the owner must be able to read
+// the layer and to delete it.
+func (u *unpacker) owner(h *tar.Header, chown func(uid, gid int) error, chmod func(fs.FileMode) error) error {
+	if u.own && (h.Uid != 0 || h.Gid != 0) { // before the mode: it would lose setuid bits
+		if err := chown(h.Uid, h.Gid); err != nil {
+			return err
+		}
+	}
+	if h.Typeflag == tar.TypeSymlink {
+		return nil // its mode means nothing
+	}
+	mode := h.FileInfo().Mode() & (fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky)
+	if !u.own {
+		mode |= 0o400
+		if h.Typeflag == tar.TypeDir {
+			mode |= 0o700
+		}
+	}
+	return chmod(mode)
 }
 
 // hostile marks an error that the tar's names caused, not the disk: a path
