@@ -7,7 +7,7 @@ GO ?= go
 export CGO_ENABLED ?= 0
 
 # bench-* and the like stand with the scripts that they run.
-.PHONY: build programs test check unit conformance demo real corpus fuzz bench clean
+.PHONY: build programs test check unit conformance demo real corpus fuzz bench clean test-policy test-cluster
 
 build: ## build bin/sealer
 	$(GO) build -trimpath -o bin/sealer ./cmd/sealer
@@ -35,6 +35,15 @@ corpus: build ## discovery on real charts and manifests, beside what other finde
 
 conformance: ## the OCI distribution conformance suite against "registry serve"
 	cd registry/conformance && $(GO) test -count=1 ./...
+
+# Kyverno's engines and a real cluster take 10 to 20 minutes to compile where
+# that was never done: CI runs test-policy once Go's build cache has them (see
+# .ci/run), .ci/nightly always, and test-cluster too.
+test-policy: ## the redirect policies in the engines of Kyverno and the API server
+	@bash build/kyverno/policytest/run
+
+test-cluster: ## the redirect in a real API server, with a real Kyverno; needs root
+	@bash build/kyverno/clustertest/run
 
 fuzz: ## each fuzz target for a while (FUZZTIME, default 30s)
 	@bash .ci/fuzz
