@@ -54,24 +54,44 @@ func openLayers(dirs []string) (*layers, error) {
 	l := &layers{}
 	for _, dir := range slices.Backward(dirs) {
 		root, err := openTree(dir)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("open registry layer: %w", err), l.close())
 		}
-		l.roots = append(l.roots, root)
+		if root != nil {
+			l.roots = append(l.roots, root)
+		}
 	}
 	return l, nil
 }
 
+// openTree opens the registry tree of a layer; it is nil when the layer has
+// none: no such directory, or something else of that name.
 func openTree(dir string) (*os.Root, error) {
 	layer, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, fmt.Errorf("layer is not there: %s", err) // not ErrNotExist: a named layer must exist
+		return nil, err
 	}
 	defer layer.Close()
-	return layer.OpenRoot(tree.Root)
+	if info, err := layer.Lstat(tree.Root); err != nil || !info.IsDir() {
+		if err == nil || absent(err) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	root, err := layer.OpenRoot(tree.Root)
+	if err != nil {
+		return nil, err
+	}
+	if !whole(root) {
+		return nil, root.Close()
+	}
+	return root, nil
+}
+
+// whole reports whether root is a registry tree, and is still there.
+func whole(root *os.Root) bool {
+	info, err := root.Stat(tree.RepositoryPath(""))
+	return err == nil && info.IsDir()
 }
 
 func (l *layers) close() error {

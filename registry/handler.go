@@ -175,8 +175,8 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request) {
 
 func (h *Handler) health(w http.ResponseWriter) {
 	for _, root := range h.layers.roots {
-		if _, err := root.Stat("."); err != nil {
-			http.Error(w, "a layer cannot be read", http.StatusServiceUnavailable)
+		if !whole(root) {
+			http.Error(w, "a layer is gone or cannot be read", http.StatusServiceUnavailable)
 			return
 		}
 	}

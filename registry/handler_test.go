@@ -53,12 +53,12 @@ func do(h http.Handler, method, url string, headers ...string) *httptest.Respons
 
 func samples() []registrytest.Image { return registrytest.Samples() }
 
-// TestServesEveryByte asks for every blob of every sample under each of the
+// TestServesEveryByte asks for every blob of images of each form under each of the
 // names that a cluster or a user may have for it.
 func TestServesEveryByte(t *testing.T) {
 	t.Parallel()
 	for _, naming := range []tree.Naming{tree.NamingPath, tree.NamingFull} {
-		l := writeLayer(t, naming, samples())
+		l := writeLayer(t, naming, few())
 		h := newHandler(t, registry.Options{}, l)
 		for _, r := range l.Images {
 			c := l.Contents[r.String()]
@@ -210,7 +210,7 @@ func TestSourcesOfLayers(t *testing.T) {
 
 func TestRange(t *testing.T) {
 	t.Parallel()
-	l := writeLayer(t, tree.NamingPath, samples())
+	l := writeLayer(t, tree.NamingPath, few())
 	h := newHandler(t, registry.Options{}, l)
 	c := l.Content("busybox:1.36")
 	d := manifest(t, c).Layers[0].Digest
@@ -236,7 +236,7 @@ func TestRange(t *testing.T) {
 
 func TestRefusesWrites(t *testing.T) {
 	t.Parallel()
-	l := writeLayer(t, tree.NamingPath, samples())
+	l := writeLayer(t, tree.NamingPath, few())
 	h := newHandler(t, registry.Options{}, l)
 	for _, tc := range []struct{ method, url string }{
 		{"POST", "/v2/library/nginx/blobs/uploads/"},
@@ -264,7 +264,7 @@ func TestHtpasswd(t *testing.T) {
 		}
 	}
 	write("# users\n\nann:" + string(hash) + "\n")
-	h := newHandler(t, registry.Options{Htpasswd: file}, writeLayer(t, tree.NamingPath, samples()))
+	h := newHandler(t, registry.Options{Htpasswd: file}, writeLayer(t, tree.NamingPath, few()))
 	for _, tc := range []struct {
 		user, password string
 		want           int
@@ -292,7 +292,7 @@ func TestHtpasswd(t *testing.T) {
 
 func TestHealthAndMetrics(t *testing.T) {
 	t.Parallel()
-	h := newHandler(t, registry.Options{}, writeLayer(t, tree.NamingPath, samples()))
+	h := newHandler(t, registry.Options{}, writeLayer(t, tree.NamingPath, few()))
 	do(h, "GET", "/v2/library/nginx/manifests/latest")
 	do(h, "HEAD", "/v2/no/manifests/latest")
 	if w := do(h, "GET", "/healthz"); w.Code != 200 || w.Body.String() != "ok\n" {
@@ -317,7 +317,7 @@ func TestLogs(t *testing.T) {
 	logrus.SetOutput(&global)
 	t.Cleanup(func() { logrus.SetOutput(os.Stderr) })
 	log := slog.New(slog.NewTextHandler(&ours, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	h := newHandler(t, registry.Options{Logger: log}, writeLayer(t, tree.NamingPath, samples()))
+	h := newHandler(t, registry.Options{Logger: log}, writeLayer(t, tree.NamingPath, few()))
 	do(h, "GET", "/v2/library/nginx/manifests/none")
 	do(h, "GET", "/v2/library/nginx/manifests/latest")
 	if global.Len() != 0 {
@@ -335,7 +335,7 @@ func TestIgnoresEnvironment(t *testing.T) {
 	t.Setenv("REGISTRY_AUTH_FILE", "/nowhere/auth.json")
 	t.Setenv("REGISTRY_STORAGE", "no-such-driver")
 	t.Setenv("REGISTRY_HTTP_PREFIX", "/elsewhere/")
-	h := newHandler(t, registry.Options{}, writeLayer(t, tree.NamingPath, samples()))
+	h := newHandler(t, registry.Options{}, writeLayer(t, tree.NamingPath, few()))
 	if w := do(h, "GET", "/v2/library/nginx/tags/list"); w.Code != 200 {
 		t.Errorf("with REGISTRY_ variables: %d %s", w.Code, w.Body)
 	}
@@ -348,7 +348,7 @@ func TestStaysInLayer(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l := writeLayer(t, tree.NamingPath, samples())
+	l := writeLayer(t, tree.NamingPath, few())
 	d := manifest(t, l.Content("busybox:1.36")).Layers[0].Digest
 	blob := filepath.Join(l.Dir, tree.Root, tree.BlobPath(d))
 	if err := os.Remove(blob); err != nil {
@@ -360,6 +360,36 @@ func TestStaysInLayer(t *testing.T) {
 	h := newHandler(t, registry.Options{}, l)
 	if w := do(h, "GET", "/v2/library/busybox/blobs/"+d.String()); w.Code == 200 || strings.Contains(w.Body.String(), "secret") {
 		t.Errorf("a link out of the layer gave %d %s", w.Code, w.Body)
+	}
+}
+
+// TestOddLayers: what is called registry in a rootfs layer may be anything.
+func TestOddLayers(t *testing.T) {
+	t.Parallel()
+	good := writeLayer(t, tree.NamingPath, few())
+	file, link, empty := t.TempDir(), t.TempDir(), t.TempDir()
+	for _, err := range []error{
+		os.WriteFile(filepath.Join(file, tree.Root), nil, 0o644),
+		os.Symlink("/", filepath.Join(link, tree.Root)),
+		os.Mkdir(filepath.Join(empty, tree.Root), 0o755),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	h, err := registry.NewHandler(t.Context(), []string{file, good.Dir, link, empty}, registry.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	if w := do(h, "GET", "/v2/library/nginx/manifests/latest"); w.Code != 200 {
+		t.Errorf("beside odd layers: %d %s", w.Code, w.Body)
+	}
+	if err := os.RemoveAll(filepath.Join(good.Dir, tree.Root)); err != nil {
+		t.Fatal(err)
+	}
+	if w := do(h, "GET", registry.HealthPath); w.Code != http.StatusServiceUnavailable {
+		t.Errorf("health of a registry whose layer was removed: %d", w.Code)
 	}
 }
 

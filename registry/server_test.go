@@ -40,7 +40,7 @@ func serve(t testing.TB, h http.Handler, o registry.ServerOptions) *registry.Ser
 
 func TestSelfSigned(t *testing.T) {
 	t.Parallel()
-	h := newHandler(t, registry.Options{}, writeLayer(t, tree.NamingPath, samples()))
+	h := newHandler(t, registry.Options{}, writeLayer(t, tree.NamingPath, few()))
 	s := serve(t, h, registry.ServerOptions{SelfSigned: true, Hosts: []string{"sea.hub:5000"}})
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(s.Certificate()) {

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
@@ -200,11 +201,9 @@ func (c *Content) add(mediaType string, b []byte) ocispec.Descriptor {
 func layerBytes(l Layer, where string) (plain, zipped []byte) {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s %s", l.Name, where)
-	noise := rand.New(rand.NewPCG(h.Sum64(), uint64(l.Size)))
 	bulk := make([]byte, cmp.Or(l.Size, defaultLayerSize))
-	for i := range bulk {
-		bulk[i] = byte(noise.Uint32())
-	}
+	_, err := rand.NewChaCha8(sha256.Sum256(h.Sum(nil))).Read(bulk)
+	must(err)
 	dir := "usr/share/" + fmt.Sprintf("%016x", h.Sum64())
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
@@ -224,8 +223,9 @@ func layerBytes(l Layer, where string) (plain, zipped []byte) {
 	}
 	must(w.Close())
 	var z bytes.Buffer
-	gz := gzip.NewWriter(&z)
-	_, err := gz.Write(buf.Bytes())
+	gz, err := gzip.NewWriterLevel(&z, gzip.BestSpeed)
+	must(err)
+	_, err = gz.Write(buf.Bytes())
 	must(err)
 	must(gz.Close())
 	return buf.Bytes(), z.Bytes()
