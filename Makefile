@@ -7,7 +7,7 @@ GO ?= go
 export CGO_ENABLED ?= 0
 
 # bench-* and the like stand with the scripts that they run.
-.PHONY: build programs test check unit conformance demo real corpus fuzz bench clean test-policy test-cluster
+.PHONY: build programs test check unit conformance demo real corpus fuzz bench bench-mirror clean test-policy test-cluster
 
 build: ## build bin/sealer
 	$(GO) build -trimpath -o bin/sealer ./cmd/sealer
@@ -47,6 +47,9 @@ test-cluster: ## the redirect in a real API server, with a real Kyverno; needs r
 
 fuzz: ## each fuzz target for a while (FUZZTIME, default 30s)
 	@bash .ci/fuzz
+
+bench-mirror: ## mirroring beside the floor and the peers, on loopback and at 30 ms (root; takes long)
+	@bash registry/mirror/bench.sh
 
 clean:
 	rm -rf bin
