@@ -39,7 +39,7 @@ type appStep struct {
 	app    *store.Application
 }
 
-func (st *appStep) title() string { return st.in.Keyword() + " " + st.in.Text() }
+func (st *appStep) title() string { return redacted(st.in.Keyword() + " " + st.in.Text()) }
 
 // planApp finds the sources of an application.
 func (t *target) planApp(ctx context.Context, in *kubefile.App) (step, error) {
@@ -54,7 +54,7 @@ func (t *target) planApp(ctx context.Context, in *kubefile.App) (step, error) {
 			found, err = t.b.fetch(ctx, src, &kubefile.Copy{At: in.At})
 		}
 		if err != nil {
-			errs = append(errs, t.fault(in, fmt.Sprintf("%s: %v", src, err), fixFor(err), err))
+			errs = append(errs, t.fault(in, fmt.Sprintf("%s: %v", redacted(src), err), fixFor(err), err))
 		}
 		st.inputs = append(st.inputs, found...)
 	}

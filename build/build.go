@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -82,7 +83,9 @@ type builder struct {
 	locked   imagelist.Lock
 	checking bool // Check: nothing is fetched
 	pulled   map[ref.Reference]bool
-	closers  []func() error
+	closers  []func() error // in reverse order
+	fetched  map[string][]input
+	temp     string // of what was fetched
 
 	mu     sync.Mutex // guards result.Warnings
 	warned map[string]bool
@@ -90,7 +93,7 @@ type builder struct {
 }
 
 func newBuilder(s *store.Store, c *remote.Client, o Options) (*builder, error) {
-	b := &builder{s: s, c: c, o: o, log: o.Logger, pulled: map[ref.Reference]bool{}, warned: map[string]bool{}, result: &Result{}}
+	b := &builder{s: s, c: c, o: o, log: o.Logger, pulled: map[ref.Reference]bool{}, fetched: map[string][]input{}, warned: map[string]bool{}, result: &Result{}}
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}
@@ -123,7 +126,7 @@ func newBuilder(s *store.Store, c *remote.Client, o Options) (*builder, error) {
 
 func (b *builder) close() error {
 	errs := []error{b.ctx.Close()}
-	for _, f := range b.closers {
+	for _, f := range slices.Backward(b.closers) {
 		errs = append(errs, f())
 	}
 	return errors.Join(errs...)

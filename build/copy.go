@@ -52,7 +52,7 @@ func (t *target) planCopy(ctx context.Context, in *kubefile.Copy) (step, error) 
 			found, err = t.b.local(src)
 		}
 		if err != nil {
-			errs = append(errs, t.fault(in, fmt.Sprintf("%s: %v", src, err), fixFor(err), err))
+			errs = append(errs, t.fault(in, fmt.Sprintf("%s: %v", redacted(src), err), fixFor(err), err))
 		}
 		st.inputs = append(st.inputs, found...)
 	}
@@ -139,7 +139,7 @@ func (st *copyStep) run(ctx context.Context, t *target) error {
 	if err != nil {
 		return t.fault(st.in, err.Error(), "", err)
 	}
-	t.push(layer, store.ConfigLayer{Type: "COPY", Value: st.in.Text()})
+	t.push(layer, store.ConfigLayer{Type: "COPY", Value: redacted(st.in.Text())})
 	return nil
 }
 

@@ -2,18 +2,279 @@ package build
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
+
+	"github.com/opencontainers/go-digest"
 
 	"github.com/clusterimage/sealer/kubefile"
 )
 
+const (
+	maxDownload  = 4 << 30         // bytes of one URL, when Options do not say
+	maxDuration  = time.Hour       // of one URL or git repository
+	maxSilence   = time.Minute     // without a byte
+	maxRedirects = 10              // of one URL
+	headerWait   = 2 * time.Minute // for a server to begin its answer
+)
+
 // isGit reports whether a source of COPY is a git repository.
 func isGit(src string) bool {
+	repo, _, _ := strings.Cut(src, "#")
 	return strings.HasPrefix(src, "git@") || strings.HasPrefix(src, "git://") || strings.HasPrefix(src, "ssh://") ||
-		kubefile.IsURL(src) && strings.HasSuffix(strings.SplitN(src, "#", 2)[0], ".git")
+		kubefile.IsURL(src) && strings.HasSuffix(repo, ".git")
 }
 
+// fetch brings a URL or a git repository into a temporary directory. Platforms
+// that want the same share it.
 func (b *builder) fetch(ctx context.Context, src string, in *kubefile.Copy) ([]input, error) {
-	return nil, errors.ErrUnsupported
+	if b.checking {
+		return nil, nil
+	}
+	if b.o.Offline {
+		return nil, errors.New("it needs the network, and the build is offline")
+	}
+	if done, ok := b.fetched[src]; ok {
+		return done, nil
+	}
+	dir, err := b.tempDir(ctx)
+	if err != nil {
+		return nil, err
+	}
+	dir = filepath.Join(dir, strconv.Itoa(len(b.fetched)))
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, maxDuration, fmt.Errorf("it took longer than %s", maxDuration))
+	defer cancel()
+	get := b.download
+	if isGit(src) {
+		get = b.clone
+	}
+	name, err := get(ctx, src, dir, in)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	b.closers = append(b.closers, root.Close)
+	fi, err := root.Stat(name)
+	if err != nil {
+		return nil, plainMissing(plain(err))
+	}
+	out := input{Source: kubefile.Source{Path: src, Dir: fi.IsDir(), Alone: true}, root: root, path: name, info: fi, remote: true}
+	if !isGit(src) {
+		out.Name = name // a repository has no name of its own: its contents are copied
+	}
+	b.fetched[src] = []input{out}
+	return b.fetched[src], nil
+}
+
+// tempDir returns the build's temporary directory, which goes away with it.
+func (b *builder) tempDir(ctx context.Context) (string, error) {
+	if b.temp != "" {
+		return b.temp, nil
+	}
+	dir, remove, err := b.s.TempDir(ctx)
+	if err != nil {
+		return "", err
+	}
+	b.temp = dir
+	b.closers = append(b.closers, remove)
+	return dir, nil
+}
+
+// download fetches a URL into dir and returns the file's name.
+func (b *builder) download(ctx context.Context, src, dir string, in *kubefile.Copy) (string, error) {
+	u, err := url.Parse(src)
+	if err != nil {
+		return "", errors.New("it is no URL")
+	}
+	name := path.Base(path.Clean("/" + u.Path))
+	if name == "/" || name == "." {
+		return "", errors.New("the URL names no file")
+	}
+	b.step("fetch " + u.Redacted())
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	body, err := b.get(ctx, u)
+	if err != nil {
+		return "", err
+	}
+	defer body.Close()
+	f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o644)
+	if err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	limit := b.o.MaxDownload
+	if limit <= 0 {
+		limit = maxDownload
+	}
+	n, err := io.Copy(io.MultiWriter(f, h), io.LimitReader(&watched{r: body, cancel: cancel}, limit+1))
+	err = errors.Join(err, f.Close())
+	switch {
+	case context.Cause(ctx) != nil:
+		return "", context.Cause(ctx)
+	case err != nil:
+		return "", err
+	case n > limit:
+		return "", fmt.Errorf("it is larger than %d MiB", limit>>20)
+	}
+	if got := digest.NewDigest(digest.SHA256, h); in.Checksum != "" && got.String() != in.Checksum {
+		return "", fmt.Errorf("its checksum is %s, not %s", got, in.Checksum)
+	}
+	return name, nil
+}
+
+// get asks for a URL. Errors name no credentials.
+func (b *builder) get(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.ResponseHeaderTimeout = headerWait
+	b.closers = append(b.closers, func() error { transport.CloseIdleConnections(); return nil })
+	client := &http.Client{Transport: transport, CheckRedirect: func(r *http.Request, via []*http.Request) error {
+		if len(via) >= maxRedirects {
+			return fmt.Errorf("more than %d redirects", maxRedirects)
+		}
+		if via[0].URL.Scheme == "https" && r.URL.Scheme != "https" {
+			return errors.New("it redirects from https to " + r.URL.Scheme)
+		}
+		return nil
+	}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, errors.New("it is no URL")
+	}
+	req.Header.Set("User-Agent", "sealer/"+b.o.Version)
+	resp, err := client.Do(req)
+	var ue *url.Error
+	if errors.As(err, &ue) {
+		return nil, ue.Err // without the URL, which the caller names
+	}
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, errors.Join(fmt.Errorf("the server answers %s", resp.Status), resp.Body.Close())
+	}
+	return resp.Body, nil
+}
+
+// watched cancels a transfer that stands still.
+type watched struct {
+	r      io.Reader
+	cancel context.CancelCauseFunc
+}
+
+// Read implements io.Reader.
+func (w *watched) Read(p []byte) (int, error) {
+	timer := time.AfterFunc(maxSilence, func() { w.cancel(fmt.Errorf("nothing came for %s", maxSilence)) })
+	defer timer.Stop()
+	return w.r.Read(p)
+}
+
+// clone fetches REPOSITORY[#[ref][:subdir]] into dir and returns the
+// subdirectory.
+func (b *builder) clone(ctx context.Context, src, dir string, _ *kubefile.Copy) (string, error) {
+	repo, fragment, _ := strings.Cut(src, "#")
+	ref, sub, _ := strings.Cut(fragment, ":")
+	if ref == "" {
+		ref = "HEAD"
+	}
+	if strings.HasPrefix(ref, "-") || strings.HasPrefix(repo, "-") {
+		return "", errors.New("a git reference does not begin with -")
+	}
+	sub, err := clean(orDefault(sub, "."))
+	if err != nil {
+		return "", errors.New("the subdirectory leads out of the repository")
+	}
+	b.step("fetch " + redacted(repo))
+	if err := git(ctx, dir, "init", "--quiet", "."); err != nil {
+		return "", err
+	}
+	fetch := []string{"fetch", "--quiet", "--no-tags", "--depth=1", "--", repo, ref}
+	err = git(ctx, dir, fetch...)
+	if err != nil && ctx.Err() == nil {
+		// Some servers give neither part of a history nor a commit by its
+		// hash.
+		err = git(ctx, dir, "fetch", "--quiet", "--", repo, "+refs/*:refs/remotes/origin/*")
+		if err == nil && ref == "HEAD" {
+			err = git(ctx, dir, "fetch", "--quiet", "--", repo, ref)
+			ref = "FETCH_HEAD"
+		}
+		if err == nil && git(ctx, dir, "checkout", "--quiet", "--detach", ref) != nil {
+			err = firstOf(ctx, dir, ref)
+		}
+	} else if err == nil {
+		err = git(ctx, dir, "checkout", "--quiet", "--detach", "FETCH_HEAD")
+	}
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return "", cause
+		}
+		return "", err
+	}
+	return sub, os.RemoveAll(filepath.Join(dir, ".git"))
+}
+
+// firstOf checks out a branch or a tag by its bare name.
+func firstOf(ctx context.Context, dir, ref string) (err error) {
+	for _, kind := range []string{"heads/", "tags/"} {
+		if err = git(ctx, dir, "checkout", "--quiet", "--detach", "refs/remotes/origin/"+kind+ref); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// git runs the git program without asking anybody for anything, and without
+// running what a repository brings.
+func git(ctx context.Context, dir string, args ...string) error {
+	args = append([]string{
+		"-c", "core.hooksPath=/dev/null", "-c", "core.autocrlf=false", "-c", "protocol.ext.allow=never", "-c", "protocol.file.allow=never",
+		"-c", "init.defaultBranch=main", "-c", "advice.detachedHead=false",
+	}, args...)
+	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=true", "GIT_DIR="+filepath.Join(dir, ".git"), "GIT_LFS_SKIP_SMUDGE=1",
+		"GIT_SSH_COMMAND="+orDefault(os.Getenv("GIT_SSH_COMMAND"), "ssh -o BatchMode=yes"))
+	cmd.WaitDelay = 5 * time.Second
+	out, err := cmd.CombinedOutput()
+	if errors.Is(err, exec.ErrNotFound) {
+		return errors.New("the program git is needed, and not installed")
+	}
+	if err != nil {
+		return fmt.Errorf("git: %s", redacted(lastLine(string(out))))
+	}
+	return nil
+}
+
+func lastLine(s string) string {
+	s = strings.TrimSpace(s)
+	return s[strings.LastIndexByte(s, '\n')+1:]
+}
+
+// redacted hides the password of every URL in s.
+func redacted(s string) string {
+	words := strings.Fields(s)
+	for i, w := range words {
+		core := strings.Trim(w, `'":`)
+		if u, err := url.Parse(core); err == nil && u.User != nil {
+			words[i] = strings.Replace(w, core, u.Redacted(), 1)
+		}
+	}
+	return strings.Join(words, " ")
 }

@@ -87,6 +87,8 @@ type Options struct {
 	Locked       bool   // mirror exactly what LockFile says
 	DryRun       bool   // stop before the first blob; Result.Plan says what would be fetched
 
+	MaxDownload int64 // bytes that COPY takes from one URL; 0 is 4 GiB
+
 	Secrets    map[string]Secret // for RUN --mount=type=secret, by id
 	RunNetwork string            // host ("" too) or none
 	Isolation  string            // of RUN: IsolationHost ("" too) or IsolationChroot

@@ -253,4 +253,4 @@ func (t *target) warn(in kubefile.Instruction, msg string) {
 	t.b.warn((&kubefile.Error{File: t.b.file.Name, Line: in.Line(), Instruction: in.Keyword(), Msg: msg}).Error())
 }
 
-func (st *copyStep) title() string { return st.in.Keyword() + " " + st.in.Text() }
+func (st *copyStep) title() string { return redacted(st.in.Keyword() + " " + st.in.Text()) }
