@@ -35,6 +35,7 @@ func Build(ctx context.Context, s *store.Store, c *remote.Client, o Options) (_ 
 		return &Result{}, err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
+	defer b.saveStats()
 	// From here on no prune, of whatever process, takes what this build uses.
 	if err := s.Hold(ctx); err != nil {
 		return b.result, err
@@ -72,13 +73,14 @@ func Check(ctx context.Context, s *store.Store, o Options) (warnings []string, e
 
 // A builder is one run of Build.
 type builder struct {
-	s    *store.Store
-	c    *remote.Client
-	o    Options
-	ctx  *buildContext
-	file *kubefile.File
-	when time.Time // of all files in layers
-	log  *slog.Logger
+	s     *store.Store
+	c     *remote.Client
+	o     Options
+	ctx   *buildContext
+	file  *kubefile.File
+	stats *statCache
+	when  time.Time // of all files in layers
+	log   *slog.Logger
 
 	locked   imagelist.Lock
 	checking bool // Check: nothing is fetched
@@ -112,6 +114,7 @@ func newBuilder(s *store.Store, c *remote.Client, o Options) (*builder, error) {
 	if b.ctx, err = openContext(b.o.Context); err != nil {
 		return nil, err
 	}
+	b.stats = openStatCache(s.CacheDir(), b.o.Context)
 	if fi, err := os.Stat(b.lockFile()); err == nil {
 		b.ctx.lock = fi
 	}
@@ -122,6 +125,14 @@ func newBuilder(s *store.Store, c *remote.Client, o Options) (*builder, error) {
 		return nil, errors.Join(err, b.close())
 	}
 	return b, nil
+}
+
+// saveStats keeps what was learnt about the context, of a failed build too. A
+// cache that cannot be written is no fault.
+func (b *builder) saveStats() {
+	if err := b.stats.save(); err != nil {
+		b.log.Debug("write the stat cache", "error", err)
+	}
 }
 
 func (b *builder) close() error {

@@ -2,9 +2,12 @@ package build
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/clusterimage/sealer/imagelist"
@@ -88,6 +91,57 @@ func (t *target) kubeVersion(o *imagelist.Options) error {
 	}
 	o.KubeVersion = imagelist.MetadataVersion(root)
 	return root.Close()
+}
+
+// scan reads the layers, or recalls what an earlier build found in equal ones.
+// What holds credentials is not kept.
+func (t *target) scan(ctx context.Context, o imagelist.Options) (*imagelist.Result, error) {
+	b := t.b
+	log := o.Logger
+	o.Logger = nil // it is no part of the key
+	key := cacheKey("scan", b.program(), t.added, o)
+	o.Logger = log
+	file := filepath.Join(b.s.CacheDir(), "scans", key+".json")
+	keeps := len(o.AuthLists) == 0
+	if keeps && !b.o.NoCache {
+		var found imagelist.Result
+		if content, err := os.ReadFile(file); err == nil && json.Unmarshal(content, &found) == nil {
+			return &found, nil
+		}
+	}
+	root, err := b.s.Rootfs(t.added)
+	if err != nil {
+		return nil, fmt.Errorf("find images: %w", err)
+	}
+	defer root.Close()
+	found, err := imagelist.Scan(ctx, root, o)
+	if err != nil || !keeps {
+		return found, err
+	}
+	content, err := json.Marshal(found)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(file), 0o700)
+	}
+	if err == nil {
+		err = replaceFile(file, content)
+	}
+	if err != nil {
+		b.log.Debug("write the cache of scans", "error", err)
+	}
+	return found, nil
+}
+
+// program tells one build of sealer from another, since another may find more.
+func (b *builder) program() string {
+	name, err := os.Executable()
+	if err != nil {
+		return b.o.Version
+	}
+	fi, err := os.Stat(name)
+	if err != nil {
+		return b.o.Version
+	}
+	return fmt.Sprintf("%s %d %d", b.o.Version, fi.Size(), fi.ModTime().UnixNano())
 }
 
 // requests turns what was found into what is mirrored, the private registry's

@@ -101,7 +101,7 @@ func writeContent(w io.Writer, e *entry, buf []byte, hashed func(e *entry, sum [
 	}
 	defer f.Close()
 	var src io.Reader = io.LimitReader(f, e.size)
-	h := newHash(hashed != nil)
+	h := newHash(hashed != nil && e.sum == nil)
 	if h != nil {
 		src = io.TeeReader(src, h)
 	}

@@ -1,6 +1,8 @@
 package build
 
 import (
+	"archive/tar"
+	"bufio"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -12,16 +14,133 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/clusterimage/sealer/store"
 )
 
-// writeLayer makes the rootfs layer of entries.
+// firstHash is how much unhashed content is read twice, once to see whether the
+// layer is known and once to write it, before it is written at once.
+const firstHash = 64 << 20
+
+// writeLayer makes the rootfs layer of entries, or returns the one that equal
+// entries made before: its key is the digest of all that it would write.
 func (b *builder) writeLayer(ctx context.Context, entries []entry) (store.Layer, error) {
-	return b.s.WriteLayer(ctx, store.LayerOptions{Compression: b.o.Compression}, func(w io.Writer) error {
-		return writeTar(w, entries, b.when, nil)
+	unknown, total := b.recall(entries)
+	if unknown <= max(firstHash, total/8) {
+		if err := b.hash(ctx, entries); err != nil {
+			return store.Layer{}, err
+		}
+		if r, ok := b.lookup(ctx, b.entriesKey(entries)); ok {
+			return r.Layer, nil
+		}
+	}
+	begun := time.Now()
+	layer, err := b.s.WriteLayer(ctx, store.LayerOptions{Compression: b.o.Compression}, func(w io.Writer) error {
+		return writeTar(contextWriter{ctx, w}, entries, b.when, func(e *entry, sum []byte) {
+			e.sum = sum
+			b.learn(e, begun)
+		})
 	})
+	if err != nil {
+		return layer, err
+	}
+	if err := b.hash(ctx, entries); err != nil { // inline content; all files are hashed now
+		return layer, err
+	}
+	b.keep(ctx, b.entriesKey(entries), stepRecord{Layer: layer})
+	return layer, nil
+}
+
+// A contextWriter ends a long write when the build is interrupted.
+type contextWriter struct {
+	ctx context.Context
+	io.Writer
+}
+
+// Write implements io.Writer.
+func (w contextWriter) Write(p []byte) (int, error) {
+	if err := w.ctx.Err(); err != nil {
+		return 0, context.Cause(w.ctx)
+	}
+	return w.Writer.Write(p)
+}
+
+// recall fills in the hashes of the files that have not changed since an
+// earlier build, and returns the bytes that are left, and all.
+func (b *builder) recall(entries []entry) (unknown, total int64) {
+	for i := range entries {
+		e := &entries[i]
+		if e.typ != tar.TypeReg {
+			continue
+		}
+		total += e.size
+		if e.sum == nil && e.root == b.ctx.root {
+			e.sum, _ = b.stats.sum(e)
+		}
+		if e.sum == nil {
+			unknown += e.size
+		}
+	}
+	return unknown, total
+}
+
+// learn keeps the hash of a file of the context for later builds.
+func (b *builder) learn(e *entry, begun time.Time) {
+	if e.root == b.ctx.root {
+		b.stats.put(e, e.sum, begun)
+	}
+}
+
+// hash reads the files whose hash is not known yet.
+func (b *builder) hash(ctx context.Context, entries []entry) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range entries {
+		e := &entries[i]
+		if e.typ != tar.TypeReg || e.sum != nil {
+			continue
+		}
+		g.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			begun := time.Now()
+			sum, err := hashFile(e)
+			if err != nil {
+				return err
+			}
+			e.sum = sum
+			b.learn(e, begun)
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// entriesKey is the digest of what a layer of entries would hold.
+func (b *builder) entriesKey(entries []entry) string {
+	h := sha256.New()
+	w := bufio.NewWriterSize(h, 64<<10)
+	fmt.Fprintf(w, "files %q %d\n", b.o.Compression, b.when.Unix()) // a hash takes all
+	var line []byte
+	for i := range entries {
+		e := &entries[i]
+		line = strconv.AppendQuote(line[:0], e.name)
+		for _, n := range []int64{int64(e.typ), e.mode, int64(e.uid), int64(e.gid), e.size} {
+			line = strconv.AppendInt(append(line, ' '), n, 10)
+		}
+		line = strconv.AppendQuote(append(line, ' '), e.link)
+		line = append(append(line, e.sum...), '\n')
+		_, _ = w.Write(line)
+	}
+	_ = w.Flush()
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // cachedRun returns the layer that an equal RUN made before, or runs it. empty

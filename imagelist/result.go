@@ -107,7 +107,8 @@ type Result struct {
 	// them and in the renderings.
 	Files, Documents int
 
-	private string
+	// Private is the private registry that was assumed.
+	Private string
 }
 
 // A Chart is one chart that was read.
@@ -153,7 +154,7 @@ func (r *Result) Images() []Image {
 }
 
 func (r *Result) isPrivate(f Finding) bool {
-	return f.Source == f.Reference && r.private != "" && f.Reference.Registry == r.private
+	return f.Source == f.Reference && r.Private != "" && f.Reference.Registry == r.Private
 }
 
 // group joins the findings of one reference whose surest passes keep.

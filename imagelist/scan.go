@@ -92,7 +92,7 @@ func Scan(ctx context.Context, fsys fs.FS, o Options) (*Result, error) {
 	}
 	s.o.KubeVersion = cmp.Or(o.KubeVersion, MetadataVersion(fsys), DefaultKubeVersion)
 	s.o.PrivateRegistry = cmp.Or(o.PrivateRegistry, DefaultPrivateRegistry)
-	s.res.private = s.o.PrivateRegistry
+	s.res.Private = s.o.PrivateRegistry
 	s.rules = s.parseRules(o.Rules)
 	s.readLists()
 	if o.Mode != ModeOff {
