@@ -177,6 +177,9 @@ func (g parts) compose(imageKey bool, in inherited) (composition, bool) {
 	if digest != "" {
 		c.written += "@sha256:" + strings.TrimPrefix(digest, "sha256:")
 	}
+	if !strings.Contains(base, "/") && strings.Contains(base, ".") {
+		return composition{}, false // the domain of a registry
+	}
 	v := judge(at.key, c.written)
 	if v.confidence == "" || v.confidence == Low && g[tagRole] == nil {
 		return composition{}, false

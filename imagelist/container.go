@@ -101,7 +101,10 @@ func (c composition) speaksOfImage() bool {
 
 // setting decides on one value: of a variable, a flag, a key of a ConfigMap.
 func (s *scanner) setting(p place, v pair, rule string) {
-	value := strings.TrimSpace(v.value)
+	value := plain(v.value)
+	if isPushed(v.key) {
+		p = p.optional("the image is made by the program, not pulled")
+	}
 	if speaksOfImage(v.key) {
 		got := judge(v.key, value)
 		switch {

@@ -14,6 +14,7 @@ var quietGroups = map[string]bool{
 	"kyverno.io": true, "policies.kyverno.io": true, "reports.kyverno.io": true, "wgpolicyk8s.io": true, "openreports.io": true,
 	"templates.gatekeeper.sh": true, "constraints.gatekeeper.sh": true, "mutations.gatekeeper.sh": true, "config.gatekeeper.sh": true,
 	"policy.sigstore.dev": true, "image.toolkit.fluxcd.io": true, "imagepolicy.k8s.io": true,
+	"controlplane.cluster.x-k8s.io": true, "bootstrap.cluster.x-k8s.io": true, "infrastructure.cluster.x-k8s.io": true, "cluster.x-k8s.io": true,
 	"aquasecurity.github.io": true, "spdx.softwarecomposition.kubescape.io": true, "cilium.io": true, "security.istio.io": true,
 }
 
@@ -70,6 +71,10 @@ var silentKeys = map[string]bool{
 	"imagePullSecrets": true, "customresourcedefinitions": true, "matchImages": true, "imagePullPolicy": true, "pullPolicy": true,
 }
 
+// embeddedKeys are fields of custom resources that hold a document: the values
+// of a chart, an object that a workflow makes.
+var embeddedKeys = map[string]bool{"values": true, "valuesContent": true, "manifest": true, "manifests": true, "resource": true}
+
 func (w walker) value(e entry, path string, in inherited, depth int) {
 	if silentKeys[e.key] || e.value == nil {
 		return
@@ -82,6 +87,8 @@ func (w walker) value(e entry, path string, in inherited, depth int) {
 			w.candidate(e.key, e.value.Value, e.value.Line, path)
 		case strings.HasPrefix(e.value.Value, "docker://"):
 			w.candidate("image", e.value.Value, e.value.Line, path)
+		case embeddedKeys[e.key] && strings.Contains(e.value.Value, "\n") && w.p.embedded == 0:
+			w.s.embedded(w.p, e.value, path)
 		}
 	case yaml.SequenceNode:
 		w.list(e, path, in, depth)
@@ -144,6 +151,9 @@ func (w walker) fields(n *yaml.Node, path, key string, in inherited, depth int) 
 	}
 	if norm(key) == "options" || norm(key) == "examples" || norm(key) == "catalog" {
 		w.p = w.p.optional("one of the choices at " + w.p.prefix + path)
+	}
+	if isPushed(key) {
+		w.p = w.p.optional("the image is made at " + w.p.prefix + path + ", not pulled")
 	}
 	podSpec := isPodSpec(n)
 	if podSpec {
@@ -307,6 +317,9 @@ func switchedOff(es []entry) string {
 // candidate decides on a string that stands where an image would.
 func (w walker) candidate(key, value string, line int, path string) {
 	v := judge(key, value)
+	if v.confidence == Low && key == "image" && w.p.embedded == 0 && strings.Count(value, "/") == 1 && !strings.ContainsAny(value, ":@") {
+		v.confidence = Medium // an object's "image: org/name": the newest
+	}
 	switch {
 	case v.confidence == "" && v.reason == "":
 		w.s.rejectWord(w.p, line, path, value, "image-field")
@@ -317,7 +330,7 @@ func (w walker) candidate(key, value string, line int, path string) {
 		}
 		w.s.reject(w.p, line, path, value, "image-field", v.reason)
 	default:
-		w.found(line, path, strings.TrimPrefix(strings.TrimSpace(value), "docker://"), "image-field", v.confidence)
+		w.found(line, path, plain(value), "image-field", v.confidence)
 	}
 }
 

@@ -130,6 +130,7 @@ func (s *scanner) object(p place, n *yaml.Node, kind string) {
 			p = p.optional("hook " + hook + " is not run by an install")
 		}
 	}
+	s.kinds[p.group+"/"+kind] = true
 	s.fieldRules(p, n)
 	switch {
 	case kind == "CustomResourceDefinition":

@@ -1,7 +1,9 @@
 package imagelist
 
 import (
+	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
@@ -35,7 +37,9 @@ var operators = []operator{
 	{"beat.k8s.elastic.co", "Beat", "docker.elastic.co/beats/{spec.type}:{spec.version}", "spec.image", ""},
 	{"agent.k8s.elastic.co", "Agent", "docker.elastic.co/elastic-agent/elastic-agent:{spec.version}", "spec.image", ">=9.0.0-0"},
 	{"agent.k8s.elastic.co", "Agent", "docker.elastic.co/beats/elastic-agent:{spec.version}", "spec.image", "<9.0.0-0"},
-	{"maps.k8s.elastic.co", "ElasticMapsServer", "docker.elastic.co/elastic-maps-service/elastic-maps-server:{spec.version}", "spec.image", ""},
+	{"maps.k8s.elastic.co", "ElasticMapsServer", "docker.elastic.co/elastic-maps-service/elastic-maps-server:{spec.version}", "spec.image", ">=8.16.0-0"},
+	{"maps.k8s.elastic.co", "ElasticMapsServer", "docker.elastic.co/elastic-maps-service/elastic-maps-server-ubi:{spec.version}", "spec.image", ">=8.12.0-0 <8.16.0-0"},
+	{"maps.k8s.elastic.co", "ElasticMapsServer", "docker.elastic.co/elastic-maps-service/elastic-maps-server-ubi8:{spec.version}", "spec.image", "<8.12.0-0"},
 	{"logstash.k8s.elastic.co", "Logstash", "docker.elastic.co/logstash/logstash:{spec.version}", "spec.image", ""},
 	{"packageregistry.k8s.elastic.co", "PackageRegistry", "docker.elastic.co/package-registry/distribution:{spec.version}", "spec.image", ""},
 
@@ -108,11 +112,56 @@ var operators = []operator{
 	{"helm.toolkit.fluxcd.io", "HelmRelease", "", "", ""},
 	{"argoproj.io", "Application", "", "", ""},
 	{"argoproj.io", "ApplicationSet", "", "", ""},
+	{"kustomize.toolkit.fluxcd.io", "Kustomization", "", "", ""},
+	{"fleet.cattle.io", "GitRepo", "", "", ""},
+	{"operators.coreos.com", "Subscription", "", "", ""},
+	{"olm.operatorframework.io", "ClusterExtension", "", "", ""},
 }
 
-// installers are kinds that bring whole charts or directories of manifests
-// from elsewhere.
-var installers = map[string]bool{"HelmChart": true, "HelmRelease": true, "Application": true, "ApplicationSet": true}
+// installers are kinds that bring whole charts, operators or directories of
+// manifests from elsewhere.
+var installers = map[string]bool{"HelmChart": true, "HelmRelease": true, "Application": true, "ApplicationSet": true,
+	"Kustomization": true, "GitRepo": true, "Subscription": true, "ClusterExtension": true}
+
+// A family is an operator whose other images stand beside its own: same
+// registry, same tag, other names.
+type family struct {
+	operator    string   // the last segment of the operator's repository
+	group, kind string   // the object that makes it start the others
+	members     []string // the last segments of theirs
+}
+
+var families = []family{
+	{"virt-operator", "kubevirt.io", "KubeVirt", []string{"virt-api", "virt-controller", "virt-handler", "virt-launcher", "virt-exportproxy", "virt-exportserver"}},
+}
+
+// addFamilies derives the images of the families whose operator and object
+// were both found, where the operator's manifest does not name them.
+func (s *scanner) addFamilies() {
+	for _, fam := range families {
+		for _, f := range slices.Clone(s.res.Found) {
+			dir, name := path.Split(f.Reference.Repository)
+			if name != fam.operator || f.Reference.Tag == "" || !f.Confidence.Mirrored() || !s.kinds[fam.group+"/"+fam.kind] {
+				continue
+			}
+			for _, m := range fam.members {
+				g := f
+				g.Reference.Repository, g.Reference.Digest = dir+m, ""
+				if g.Rule, g.Confidence = "operator", Medium; !s.names(g.Reference.Registry, g.Reference.Repository) {
+					g.Source, g.Written = g.Reference, g.Reference.String()
+					s.res.Found = append(s.res.Found, g)
+				}
+			}
+		}
+	}
+}
+
+// names reports whether any image of a repository was found.
+func (s *scanner) names(registry, repository string) bool {
+	return slices.ContainsFunc(s.res.Found, func(f Finding) bool {
+		return f.Reference.Registry == registry && f.Reference.Repository == repository && f.Rule != "operator"
+	})
+}
 
 var fieldMark = regexp.MustCompile(`\{([^{}|#]+)(?:\|([^{}]+))?(#v)?\}`)
 

@@ -86,7 +86,7 @@ type Options struct {
 // elsewhere also when there is an error; it is nil only when ctx is done.
 // Scan is safe for concurrent use when fsys is.
 func Scan(ctx context.Context, fsys fs.FS, o Options) (*Result, error) {
-	s := &scanner{ctx: ctx, fsys: fsys, o: o, log: o.Logger, res: &Result{}, apis: map[string]bool{}}
+	s := &scanner{ctx: ctx, fsys: fsys, o: o, log: o.Logger, res: &Result{}, apis: map[string]bool{}, kinds: map[string]bool{}}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -103,6 +103,7 @@ func Scan(ctx context.Context, fsys fs.FS, o Options) (*Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	s.addFamilies()
 	s.applyRules()
 	s.res.sort()
 	return s.res, s.err()
@@ -117,6 +118,7 @@ type scanner struct {
 	res    *Result
 	rules  userRules
 	apis   map[string]bool // what the CRDs found bring
+	kinds  map[string]bool // group/Kind of the objects found
 	faults []fault
 
 	renderTime time.Duration // for one chart; 0 is maxRenderTime

@@ -28,8 +28,7 @@ type verdict struct {
 // image, is one. It asks more than that it parses, since nearly every word
 // does: a registry, a digest, or a tag that looks like one.
 func judge(key, value string) verdict {
-	value = strings.TrimSpace(value)
-	value = strings.TrimPrefix(value, "docker://")
+	value = plain(value)
 	if why := noImage(key, value); why != "" {
 		return verdict{reason: why}
 	}
@@ -59,6 +58,19 @@ func judge(key, value string) verdict {
 		return verdict{ref: r, confidence: Low, reason: "it has neither registry, tag nor digest"}
 	}
 	return verdict{}
+}
+
+// plain takes white space and the schemes of programs that pull images away:
+// docker://quay.io/a/b:1 (containers' tools), docker:quay.io/a/b:1 (Spring).
+func plain(value string) string {
+	value = strings.TrimSpace(value)
+	if rest, ok := strings.CutPrefix(value, "docker://"); ok {
+		return rest
+	}
+	if rest, ok := strings.CutPrefix(value, "docker:"); ok && strings.Contains(rest, "/") {
+		return rest
+	}
+	return value
 }
 
 // noImage says what a text is that is certainly no image, "" when it may be
@@ -148,7 +160,7 @@ var domain = regexp.MustCompile(`^(?:[a-z0-9-]+\.)+[a-z]{2,}(?::[0-9]+)?$`)
 // must begin with the domain of a registry and have a digest, or a tag that
 // looks like a version.
 func hosted(value string) (ref.Reference, bool) {
-	value = strings.TrimSpace(value)
+	value = plain(value)
 	if !strings.Contains(value, "/") || noImage("", value) != "" {
 		return ref.Reference{}, false
 	}
@@ -209,6 +221,18 @@ func isImageKey(key string) bool {
 	k := norm(key)
 	for _, suffix := range []string{"image", "imageref", "imagereference", "imagename", "imageurl", "imageuri", "imagespec", "imagefullname"} {
 		if strings.HasSuffix(k, suffix) {
+			return true
+		}
+	}
+	return false
+}
+
+// pushed are words in keys of images that are made, not pulled.
+var pushed = wordSet("output destination push pushspec")
+
+func isPushed(key string) bool {
+	for _, w := range words(key) {
+		if pushed[w] {
 			return true
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // inValues finds the images that a chart's values spell out, each with the
 // path of its value. Nothing of it goes into the result of s.
 func (s *scanner) inValues(ch *chart.Chart, n *yaml.Node, file string, limit Confidence) []Finding {
-	v := &scanner{ctx: s.ctx, o: s.o, log: s.log, res: &Result{}, apis: map[string]bool{}}
+	v := &scanner{ctx: s.ctx, o: s.o, log: s.log, res: &Result{}, apis: map[string]bool{}, kinds: map[string]bool{}}
 	w := walker{s: v, p: place{file: file, object: ch.Name(), limit: limit}}
 	w.fields(n, "", "", inherited{appVersion: ch.AppVersion()}, 0)
 	return v.res.Found

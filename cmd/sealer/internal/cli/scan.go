@@ -88,6 +88,12 @@ What is certain, high or medium is mirrored by a build; low, optional and
 announced are listed, and mirrored with --include-optional. What cannot be
 known from the files is told on stderr, with the faults of the input.
 
+The file .sealerimages beside the Kubefile, or at PATH, decides over all rules:
+
+  include quay.io/app/worker:v1              an image that no file names
+  ignore quay.io/app/* in charts/*           no image, or not wanted
+  field Widget.example.com spec.parts[].run  a field that holds an image
+
 ` + exitCodesHelp,
 		Example: `  sealer scan .
   sealer scan charts/my-chart.tgz --set my-chart.metrics.enabled=true
