@@ -194,6 +194,7 @@ func (s *Store) publish(f *os.File, d digest.Digest) error {
 	if err := os.Rename(f.Name(), s.BlobPath(d)); err != nil {
 		return fmt.Errorf("write blob %s: %w", d, err)
 	}
+	s.published(true)
 	return nil
 }
 

@@ -209,6 +209,7 @@ func (s *Store) publishDir(ctx context.Context, dir *os.File, id digest.Digest) 
 	if err != nil && !s.hasLayer(id) {
 		return fmt.Errorf("layer %s: %w", id, err)
 	}
+	s.published(true)
 	return nil
 }
 

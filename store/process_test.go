@@ -70,10 +70,25 @@ func child(ctx context.Context, what string, args []string) error {
 		fmt.Println("holding")
 		_, err := io.Copy(io.Discard, os.Stdin) // until the parent is done
 		return err
+	case "pin":
+		img, err := s.Image(ctx, args[1], nil)
+		if err != nil {
+			return err
+		}
+		if _, err := s.Pin(ctx, img.LayerIDs()); err != nil {
+			return err
+		}
+		fmt.Println("pinned")
+		_, err = io.Copy(io.Discard, os.Stdin)
+		return err
 	case "blobs":
 		return childBlobs(ctx, s)
 	case "build":
 		return childBuild(ctx, s, args[1])
+	case "stay":
+		err := childBuild(ctx, s, args[1])
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return err
 	}
 	return fmt.Errorf("child: %q", what)
 }
@@ -195,12 +210,11 @@ func TestProcessesShareBlobs(t *testing.T) {
 	}
 }
 
-func TestPruneBesideAnotherProcess(t *testing.T) {
-	t.Parallel()
-	s := open(t, t.TempDir())
-	commit(t, s, "a", "one")
-	garbage := blob(t, s, "garbage")
-	cmd := command(t.Context(), "hold", s.Root())
+// background runs a child until the returned function is called. The child has
+// printed its first line when background returns.
+func background(t *testing.T, what string, args ...string) (pid int, end func()) {
+	t.Helper()
+	cmd := command(t.Context(), what, args...)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -209,14 +223,59 @@ func TestPruneBesideAnotherProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
 		t.Fatal(line, err)
 	}
-	_, err = s.Prune(t.Context(), store.PruneOptions{})
-	if !errors.Is(err, store.ErrBusy) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", cmd.Process.Pid)) {
+	return cmd.Process.Pid, func() {
+		if err := errors.Join(stdin.Close(), cmd.Wait()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A pin keeps the layers of an image that is gone, and nothing else.
+func TestPruneBesideAPin(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir())
+	commit(t, s, "a", "one")
+	img, err := s.Image(t.Context(), "a", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, end := background(t, "pin", s.Root(), "a")
+	if r, err := s.Remove(t.Context(), "a"); err != nil || r.ID == "" || len(r.Pruned.Items) != 5 {
+		t.Errorf("Remove beside a pin: %+v, %v", r, err)
+	}
+	for _, id := range img.LayerIDs() {
+		if _, err := os.Stat(s.LayerDir(id)); err != nil {
+			t.Error(err)
+		}
+	}
+	mirrored := filepath.Join(s.LayerDir(img.Layers[1].ID), tree.Root, tree.BlobPath(img.Documents[0].Blobs[0].Digest))
+	if b, err := os.ReadFile(mirrored); string(b) != "manifest one" {
+		t.Errorf("%q, %v", b, err)
+	}
+	end()
+	if p, err := s.Prune(t.Context(), store.PruneOptions{}); err != nil || len(p.Items) < 2 {
+		t.Errorf("Prune: %+v, %v", p, err)
+	}
+	if _, err := s.Pin(t.Context(), img.LayerIDs()); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("Pin of what is gone: %v", err)
+	}
+}
+
+func TestPruneBesideAnotherProcess(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir())
+	commit(t, s, "a", "one")
+	garbage := blob(t, s, "garbage")
+	pid, end := background(t, "hold", s.Root())
+	_, err := s.Prune(t.Context(), store.PruneOptions{})
+	if !errors.Is(err, store.ErrBusy) || !strings.Contains(err.Error(), fmt.Sprintf("process %d", pid)) {
 		t.Errorf("Prune beside a writer: %v", err)
 	}
 	if r, err := s.Remove(t.Context(), "a"); err != nil || r.ID == "" || len(r.Pruned.Items) > 0 {
@@ -225,9 +284,7 @@ func TestPruneBesideAnotherProcess(t *testing.T) {
 	if has, _ := s.HasBlob(t.Context(), garbage.Digest); !has {
 		t.Error("pruned all the same")
 	}
-	if err := errors.Join(stdin.Close(), cmd.Wait()); err != nil {
-		t.Fatal(err)
-	}
+	end()
 	dry, err := s.Prune(t.Context(), store.PruneOptions{DryRun: true})
 	if err != nil {
 		t.Fatal(err)
@@ -382,7 +439,7 @@ func TestPowerFailure(t *testing.T) {
 			t.Errorf("blob %s: %v, want %v", d, has, want)
 		}
 	}
-	if v, err := s.Verify(t.Context(), "earlier", store.VerifyOptions{}); err != nil || len(v.Faults) > 0 {
+	if v, err := s.Verify(t.Context(), "earlier", store.VerifyOptions{}); err != nil || len(v.Faults) > 0 || v.Layers != 2 {
 		t.Errorf("earlier: %+v, %v", v, err)
 	}
 	if err := command(t.Context(), "build", root, "lost").Run(); err != nil {
@@ -390,6 +447,56 @@ func TestPowerFailure(t *testing.T) {
 	}
 	if v, err := s.Verify(t.Context(), "lost", store.VerifyOptions{}); err != nil || len(v.Faults) > 0 {
 		t.Errorf("lost: %+v, %v", v, err)
+	}
+}
+
+// Layers of a committed image that its process had noted come back.
+func TestPowerFailureAfterCommit(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	cmd := command(t.Context(), "stay", root, "a")
+	if _, err := cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for lines := bufio.NewScanner(stdout); lines.Scan() && lines.Text() != "done"; {
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	records, err := filepath.Glob(filepath.Join(root, "tmp/session-*"))
+	if err != nil || len(records) != 1 {
+		t.Fatalf("records %v: %v", records, err)
+	}
+	b, err := os.ReadFile(records[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Count(b, []byte("sha256:")) != 2 {
+		t.Fatalf("record: %s", b)
+	}
+	_, notes, _ := bytes.Cut(b, []byte("\n"))
+	if err := os.WriteFile(records[0], append([]byte("{}\n"), notes...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	layers, err := filepath.Glob(filepath.Join(root, "data/overlay2/*/d3/f"))
+	if err != nil || len(layers) != 1 {
+		t.Fatal(layers, err)
+	}
+	if err := os.Truncate(layers[0], 0); err != nil { // what a power failure does to a file
+		t.Fatal(err)
+	}
+	s := open(t, root)
+	if v, err := s.Verify(t.Context(), "a", store.VerifyOptions{}); err != nil || len(v.Faults) > 0 || v.Layers != 2 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if _, err := os.Stat(records[0]); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the record: %v", err)
 	}
 }
 

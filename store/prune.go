@@ -172,7 +172,10 @@ func (s *Store) needed(ctx context.Context) (blobs, layers map[digest.Digest]boo
 	if err != nil {
 		return nil, nil, err
 	}
-	blobs, layers = map[digest.Digest]bool{}, map[digest.Digest]bool{}
+	blobs = map[digest.Digest]bool{}
+	if layers, err = s.pinned(); err != nil {
+		return nil, nil, err
+	}
 	mounts, err := s.Mounts()
 	if err != nil {
 		return nil, nil, err

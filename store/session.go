@@ -1,16 +1,13 @@
 package store
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/opencontainers/go-digest"
 )
@@ -21,7 +18,7 @@ import (
 type session struct {
 	record *os.File // ROOT/tmp/session-*: sessionHead, then one layer ID a line
 	shared *os.File // a shared lock on locks/store, which keeps prune away
-	dirty  bool     // something may have been published since the last flush; guarded by Store.mu
+	dirty  bool     // something was published since the last flush began; guarded by Store.mu
 }
 
 // sessionHead is the first line of a session record.
@@ -40,16 +37,24 @@ func (s *Store) begin(ctx context.Context) (*session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.session != nil {
-		s.session.dirty = true
 		return s.session, nil
 	}
 	n, err := s.newSession(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("write to store %s: %w", s.root, err)
 	}
-	n.dirty = true
 	s.session = n
 	return n, nil
+}
+
+// published notes that something was renamed to its place: Close must leave the
+// record then.
+func (s *Store) published(yes bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.session != nil {
+		s.session.dirty = yes
+	}
 }
 
 func (s *Store) newSession(ctx context.Context) (_ *session, err error) {
@@ -145,6 +150,7 @@ func (s *Store) flush(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.published(false) // before: what comes after this line may miss the flush
 	return s.bury(n.record)
 }
 
@@ -220,97 +226,6 @@ func closeAll(files []*os.File) {
 	for _, f := range files {
 		_ = f.Close()
 	}
-}
-
-// recover clears what dead processes left. In a store that may not be written
-// it does nothing.
-func (s *Store) recover() error {
-	entries, err := os.ReadDir(s.path("tmp"))
-	if err != nil || len(entries) == 0 {
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-			return nil
-		}
-		return err
-	}
-	if _, err := s.sweep(false); err != nil {
-		s.o.Logger.Warn("clear temporaries", "store", s.root, "error", err)
-	}
-	dead := s.deadSessions()
-	defer closeAll(dead)
-	boot := bootID()
-	for _, f := range dead {
-		head, layers, err := readRecord(f)
-		if err == nil && head.Boot == boot && boot != "" {
-			continue // the page cache has it all; the next flush removes the record
-		}
-		if err := s.inspect(f, layers); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// readRecord reads a session record.
-func readRecord(f *os.File) (head sessionHead, layers []digest.Digest, err error) {
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return head, nil, err
-	}
-	sc := bufio.NewScanner(f)
-	if !sc.Scan() {
-		return head, nil, errors.Join(io.ErrUnexpectedEOF, sc.Err())
-	}
-	if err := json.Unmarshal(sc.Bytes(), &head); err != nil {
-		return head, nil, err
-	}
-	for sc.Scan() {
-		if d := digest.Digest(sc.Text()); checkDigest(d) == nil {
-			layers = append(layers, d)
-		}
-	}
-	return head, layers, sc.Err()
-}
-
-// clockMargin allows for a clock that was set back between two writes.
-const clockMargin = 10 * time.Minute
-
-// inspect looks at what a session published that the power failure may have
-// taken the content of: layers are dropped, to be unpacked again from their
-// blobs; blobs are read.
-func (s *Store) inspect(record *os.File, layers []digest.Digest) error {
-	fi, err := record.Stat()
-	if err != nil {
-		return err
-	}
-	since := fi.ModTime().Add(-clockMargin)
-	for _, id := range layers {
-		s.o.Logger.Warn("drop a layer that was not flushed before the machine stopped", "layer", id)
-		if err := removeAll(s.LayerDir(id)); err != nil {
-			return err
-		}
-	}
-	for _, userxattr := range []bool{false, true} { // made anew when they are wanted
-		if err := removeAll(s.path(overlayDir(userxattr))); err != nil {
-			return err
-		}
-	}
-	entries, err := os.ReadDir(s.path("image/blobs/sha256"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	for _, e := range entries {
-		fi, err := e.Info()
-		if err != nil || fi.ModTime().Before(since) {
-			continue
-		}
-		d := digest.NewDigestFromEncoded(digest.SHA256, e.Name())
-		if err := s.checkBlob(d); err != nil {
-			s.o.Logger.Warn("drop a blob that was not flushed before the machine stopped", "blob", d, "error", err)
-			if err := os.Remove(s.BlobPath(d)); err != nil {
-				return err
-			}
-		}
-	}
-	return os.Remove(record.Name())
 }
 
 // syncDir flushes the names in dir.
