@@ -78,6 +78,11 @@ remove_kyverno() {
   kubectl delete mutatingwebhookconfigurations,validatingwebhookconfigurations -l webhook.kyverno.io/managed-by=kyverno
 }
 
+# pulls DIR IMAGE: containerd pulls IMAGE with the hosts.toml files in DIR.
+pulls() {
+  ctr -a "$work/ctrd/s" images pull --hosts-dir "$work/$1/certs.d" --snapshotter native --platform linux/amd64 "$2" >"$work/ctr.out" 2>&1
+}
+
 # containerd_pulls pulls each image of the application by its public name.
 containerd_pulls() {
   sealer redirect app:v1 -o containerd --plain-http --dir "$work/containerd"
@@ -96,13 +101,14 @@ CONFIG
   eventually "containerd answers" ctr -a "$work/ctrd/s" version
   local n=0 image
   while IFS= read -r image; do
-    ctr -a "$work/ctrd/s" images pull --hosts-dir "$work/containerd/certs.d" --snapshotter native --platform linux/amd64 "$image" >"$work/ctr.out" 2>&1 ||
-      { cat "$work/ctr.out"; fail "containerd pulls $image"; }
+    pulls containerd "$image" || { cat "$work/ctr.out"; fail "containerd pulls $image"; }
     n=$((n + 1))
   done < <(sealer inspect app:v1 --images --format '{{.Reference}}' | sort -u)
-  if ctr -a "$work/ctrd/s" images pull --hosts-dir "$work/containerd/certs.d" --platform linux/amd64 quay.io/not/inside:v1 >"$work/ctr.out" 2>&1; then
-    fail "containerd pulled an image that is not inside"
-  fi
+  if pulls containerd quay.io/not/inside:v1; then fail "containerd pulled an image that is not inside"; fi
+  sealer redirect app:v1 -o containerd --plain-http --deny-others --dir "$work/denying" >/dev/null
+  pulls denying quay.io/a/b:v1 || { cat "$work/ctr.out"; fail "containerd pulls with --deny-others"; }
+  if pulls denying other.example/not/inside:v1; then fail "containerd pulled an image that is not inside"; fi
+  grep -q denied.invalid "$work/ctr.out" || { cat "$work/ctr.out"; fail "an unknown registry is sent nowhere"; }
   echo "   ok: $n images pulled; one that is not inside was not"
   printf '%-28s %3d images, all pulled by their public names\n' "containerd, hosts.toml" "$n" >> "$work/summary"
 }
