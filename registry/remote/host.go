@@ -70,7 +70,7 @@ func (s *shared) host(name string, insecure bool) (*host, error) {
 	return h, nil
 }
 
-// transport speaks HTTP/1.1 only, over as many connections as there are jobs.
+// transport speaks HTTP/1.1 only, a connection for each request in flight.
 // Go would choose HTTP/2 by itself over TLS, and then carry all blobs of a host
 // in one connection: measured 2.5 times slower on a link whose rate a
 // connection is limited by, with 1.4 times the CPU. Connections are kept:
@@ -84,8 +84,8 @@ func (s *shared) transport(c *tls.Config) *http.Transport {
 		TLSClientConfig:       c,
 		TLSHandshakeTimeout:   20 * time.Second,
 		Protocols:             protocols,
-		MaxConnsPerHost:       s.o.Jobs,
-		MaxIdleConnsPerHost:   s.o.Jobs,
+		MaxConnsPerHost:       requestsPerJob * s.o.Jobs,
+		MaxIdleConnsPerHost:   requestsPerJob * s.o.Jobs,
 		IdleConnTimeout:       90 * time.Second,
 		DisableCompression:    true, // bytes as they are; layers are compressed already
 		ReadBufferSize:        64 << 10,
@@ -100,7 +100,7 @@ func (s *shared) tlsConfig(h *host) (*tls.Config, error) {
 	c := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		InsecureSkipVerify: h.insecure,
-		ClientSessionCache: tls.NewLRUClientSessionCache(s.o.Jobs),
+		ClientSessionCache: tls.NewLRUClientSessionCache(requestsPerJob * s.o.Jobs),
 	}
 	for _, dir := range s.certDirs(h) {
 		if err := checkAuthorities(dir); err != nil {

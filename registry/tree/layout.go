@@ -1,12 +1,14 @@
 package tree
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path"
 	"path/filepath"
 
 	"github.com/opencontainers/go-digest"
+	"golang.org/x/sync/errgroup"
 )
 
 // Root is the directory of a registry tree inside the layer that holds it.
@@ -46,43 +48,60 @@ func tagIndexPath(repository, tag string, d digest.Digest) string {
 
 // Write makes the tree of d in dir/registry. Link files are written; each blob
 // of d.Blobs is placed by calling link with its digest and the path where it
-// must appear, whose directory exists. dir must be new: on an error it is left
-// as it is, for the caller to remove.
+// must appear, whose directory exists. link is called concurrently. dir must be
+// new: on an error it is left as it is, for the caller to remove.
 func Write(dir string, d *Document, link func(d digest.Digest, path string) error) error {
 	if err := d.Validate(); err != nil { // names become paths below
 		return err
 	}
 	root := filepath.Join(dir, Root)
-	made := map[string]bool{}
-	at := func(name string) (string, error) {
-		p := filepath.Join(root, filepath.FromSlash(name))
-		if parent := filepath.Dir(p); !made[parent] {
-			if err := os.MkdirAll(parent, 0o755); err != nil {
-				return "", fmt.Errorf("write registry tree: %w", err)
-			}
-			made[parent] = true
-		}
-		return p, nil
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		return fmt.Errorf("write registry tree: %w", err)
 	}
+	var g errgroup.Group
+	g.SetLimit(writers)
+	made := map[string]bool{root: true}
 	for _, l := range links(d) {
-		p, err := at(l.path)
-		if err != nil {
-			return err
+		p := filepath.Join(root, filepath.FromSlash(l.path))
+		if err := makeDirs(filepath.Dir(p), made); err != nil {
+			return errors.Join(fmt.Errorf("write registry tree: %w", err), g.Wait())
 		}
-		if err := os.WriteFile(p, []byte(l.target), 0o644); err != nil {
-			return fmt.Errorf("write registry tree: %w", err)
-		}
+		g.Go(func() error {
+			if err := os.WriteFile(p, []byte(l.target), 0o644); err != nil {
+				return fmt.Errorf("write registry tree: %w", err)
+			}
+			return nil
+		})
 	}
 	for _, b := range d.Blobs {
-		p, err := at(BlobPath(b.Digest))
-		if err != nil {
-			return err
+		p := filepath.Join(root, filepath.FromSlash(BlobPath(b.Digest)))
+		if err := makeDirs(filepath.Dir(p), made); err != nil {
+			return errors.Join(fmt.Errorf("write registry tree: %w", err), g.Wait())
 		}
-		if err := link(b.Digest, p); err != nil {
-			return fmt.Errorf("write registry tree: blob %s: %w", b.Digest, err)
-		}
+		g.Go(func() error {
+			if err := link(b.Digest, p); err != nil {
+				return fmt.Errorf("write registry tree: blob %s: %w", b.Digest, err)
+			}
+			return nil
+		})
 	}
-	return nil
+	return g.Wait()
+}
+
+// writers is how many files of a tree are made at a time: the tree of a hundred
+// images has thousands, each a few system calls that wait for the file system.
+const writers = 4
+
+// makeDirs makes dir and what is missing above it. made holds what exists.
+func makeDirs(dir string, made map[string]bool) error {
+	if made[dir] {
+		return nil
+	}
+	if err := makeDirs(filepath.Dir(dir), made); err != nil {
+		return err
+	}
+	made[dir] = true
+	return os.Mkdir(dir, 0o755)
 }
 
 type link struct {
