@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/spf13/cobra"
 
@@ -26,7 +27,7 @@ func (a *app) registry() *cobra.Command {
 // served collects what a registry serves: the layers of images, those of the
 // first image lowest, and the names that are known for what is in them. Of an
 // image for several platforms all are taken, or p.
-func served(ctx context.Context, s *store.Store, names []string, p *ocispec.Platform) (dirs []string, o registry.Options, err error) {
+func served(ctx context.Context, s *store.Store, names []string, p *ocispec.Platform) (layers []digest.Digest, o registry.Options, err error) {
 	for _, name := range names {
 		platforms, err := platformsOf(ctx, s, name, p)
 		if err != nil {
@@ -37,18 +38,17 @@ func served(ctx context.Context, s *store.Store, names []string, p *ocispec.Plat
 			if err != nil {
 				return nil, o, err
 			}
-			for _, l := range im.Layers {
+			for _, id := range im.LayerIDs() {
 				// Also one that an earlier image has too goes on top: where
 				// tags conflict, this image's is served.
-				dir := s.LayerDir(l.ID)
-				dirs = append(slices.DeleteFunc(dirs, func(d string) bool { return d == dir }), dir)
+				layers = append(slices.DeleteFunc(layers, func(o digest.Digest) bool { return o == id }), id)
 			}
 			o.Documents = append(o.Documents, im.Documents...)
 			o.References = append(o.References, mirroredReferences(im)...)
 			o.Private = append(o.Private, im.Config.Registry.Name)
 		}
 	}
-	return dirs, o, nil
+	return layers, o, nil
 }
 
 // platformsOf returns the platforms of an image: p, or all that the store has.

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/spf13/cobra"
 
@@ -63,9 +66,18 @@ type serving struct {
 }
 
 func (a *app) serve(ctx context.Context, s *store.Store, names []string, p *ocispec.Platform, v serving) (err error) {
-	dirs, o, err := served(ctx, s, names, p)
+	layers, o, err := served(ctx, s, names, p)
 	if err != nil {
 		return err
+	}
+	release, err := pin(ctx, s, layers)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	var dirs []string
+	for _, id := range layers {
+		dirs = append(dirs, s.LayerDir(id))
 	}
 	o.Htpasswd, o.Logger = v.htpasswd, a.logger()
 	v.server.Hosts, v.server.Logger = o.Private, o.Logger
@@ -83,6 +95,16 @@ func (a *app) serve(ctx context.Context, s *store.Store, names []string, p *ocis
 	}
 	fmt.Fprintf(a.Out, "Serving %d images at %s\n", len(o.References), server.URL())
 	return server.Serve(ctx)
+}
+
+// pin keeps layers from prune while they are served. A store that this user may
+// not write is served all the same.
+func pin(ctx context.Context, s *store.Store, layers []digest.Digest) (release func() error, err error) {
+	release, err = s.Pin(ctx, layers)
+	if errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
+		return func() error { return nil }, nil
+	}
+	return release, err
 }
 
 // announce writes the files that tell others about a server which listens.
