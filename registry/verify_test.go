@@ -1,12 +1,14 @@
 package registry_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/clusterimage/sealer/registry"
@@ -132,5 +134,46 @@ func TestVerifyFinds(t *testing.T) {
 				t.Errorf("missing %v, want %q", missing, tc.want)
 			}
 		})
+	}
+}
+
+// TestVerifyForeign: a layer that must not be copied may be absent; another one
+// with URLs may not.
+func TestVerifyForeign(t *testing.T) {
+	t.Parallel()
+	config := []byte(`{}`)
+	for mediaType, complete := range map[string]bool{
+		"application/vnd.docker.image.rootfs.foreign.diff.tar.gzip":    true,
+		"application/vnd.oci.image.layer.nondistributable.v1.tar+gzip": true,
+		"application/vnd.oci.image.layer.v1.tar+gzip":                  false,
+	} {
+		m, err := json.Marshal(ocispec.Manifest{
+			Versioned: specs.Versioned{SchemaVersion: 2},
+			MediaType: ocispec.MediaTypeImageManifest,
+			Config:    ocispec.Descriptor{MediaType: ocispec.MediaTypeImageConfig, Digest: digest.FromBytes(config), Size: int64(len(config))},
+			Layers:    []ocispec.Descriptor{{MediaType: mediaType, Digest: digest.FromString("absent"), Size: 6, URLs: []string{"https://example.com/layer"}}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		blobs := map[digest.Digest][]byte{digest.FromBytes(m): m, digest.FromBytes(config): config}
+		root := digest.FromBytes(m)
+		d := &tree.Document{
+			Repositories: []tree.Repository{{
+				Name:      "library/win",
+				Tags:      []tree.Tag{{Name: "latest", Digest: root}},
+				Revisions: []tree.Revision{{Digest: root, MediaType: ocispec.MediaTypeImageManifest, Size: int64(len(m))}},
+				Layers:    []digest.Digest{digest.FromBytes(config)},
+			}},
+			Blobs: []tree.Blob{{Digest: root, Size: int64(len(m))}, {Digest: digest.FromBytes(config), Size: int64(len(config))}},
+		}
+		dir := t.TempDir()
+		if err := tree.Write(dir, d, func(d digest.Digest, path string) error { return os.WriteFile(path, blobs[d], 0o444) }); err != nil {
+			t.Fatal(err)
+		}
+		missing, err := registry.Verify(t.Context(), []string{dir}, parseRefs(t, "win"), registry.VerifyOptions{})
+		if err != nil || (len(missing) == 0) != complete {
+			t.Errorf("%s: missing %v, %v; complete should be %v", mediaType, missing, err, complete)
+		}
 	}
 }
