@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -29,7 +31,7 @@ image layout of another tool, compressed or not.`,
 				in = f
 			}
 			return a.withStore(func(s *store.Store) error {
-				images, err := s.Load(cmd.Context(), in)
+				images, err := s.Load(cmd.Context(), interruptible(cmd.Context(), in))
 				if err != nil {
 					return err
 				}
@@ -47,4 +49,16 @@ image layout of another tool, compressed or not.`,
 	cmd.Flags().StringVarP(&file, "input", "i", "", "the `file` to read (default: standard input)")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only IDs")
 	return cmd
+}
+
+// interruptible returns a reader of r that fails as soon as ctx is done: a read
+// from a pipe that nobody writes to would not.
+func interruptible(ctx context.Context, r io.Reader) io.Reader {
+	pr, pw := io.Pipe()
+	context.AfterFunc(ctx, func() { pw.CloseWithError(context.Cause(ctx)) })
+	go func() {
+		_, err := io.CopyBuffer(struct{ io.Writer }{pw}, struct{ io.Reader }{r}, make([]byte, 128<<10))
+		pw.CloseWithError(err) // nil is io.EOF
+	}()
+	return pr
 }
