@@ -4,8 +4,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"errors"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -121,64 +119,4 @@ func TestBomb(t *testing.T) {
 	if left := temporaries(t, from); left != nil {
 		t.Errorf("left: %v", left)
 	}
-}
-
-// FuzzUnpack feeds arbitrary bytes, and tars built of arbitrary names, to a
-// store: nothing may appear or change outside of it.
-func FuzzUnpack(f *testing.F) {
-	seed := func(entries ...entry) {
-		var b bytes.Buffer
-		if err := writeTar(entries...)(&b); err != nil {
-			f.Fatal(err)
-		}
-		f.Add(b.Bytes())
-	}
-	seed(file("a", "x"), entry{name: "d/"}, entry{name: "l", link: "../../x"}, entry{name: "h", hard: "a"})
-	seed(entry{name: "out", link: "../../.."}, file("out/secret", "x"))
-	seed(file("etc/.wh.x", ""), file("a/.wh..wh..opq", ""))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		s, check := outside(t)
-		l, err := s.WriteLayer(t.Context(), store.LayerOptions{Compression: store.CompressionNone}, func(w io.Writer) error {
-			_, err := w.Write(b)
-			return err
-		})
-		check(t)
-		if left := temporaries(t, s); left != nil {
-			t.Errorf("left: %v", left)
-		}
-		if err == nil {
-			err = fs.WalkDir(os.DirFS(s.LayerDir(l.ID)), ".", func(p string, d fs.DirEntry, err error) error {
-				if err == nil && d.Type()&(fs.ModeDevice|fs.ModeNamedPipe|fs.ModeSocket) != 0 {
-					t.Errorf("%s is a %s", p, d.Type())
-				}
-				return err
-			})
-			if err != nil {
-				t.Error(err)
-			}
-		}
-	})
-}
-
-// FuzzEntries builds a tar of two entries.
-func FuzzEntries(f *testing.F) {
-	f.Add("out", "../../..", byte(tar.TypeSymlink), "out/secret", "", byte(tar.TypeReg))
-	f.Add("a", "", byte(tar.TypeReg), "b", "a", byte(tar.TypeLink))
-	f.Add("a/b", "", byte(tar.TypeDir), "a", "/", byte(tar.TypeSymlink))
-	f.Fuzz(func(t *testing.T, n1, l1 string, t1 byte, n2, l2 string, t2 byte) {
-		s, check := outside(t)
-		_, _ = s.WriteLayer(t.Context(), store.LayerOptions{Compression: store.CompressionNone}, func(w io.Writer) error {
-			tw := tar.NewWriter(w)
-			for _, h := range []*tar.Header{{Name: n1, Linkname: l1, Typeflag: t1, Mode: 0o777}, {Name: n2, Linkname: l2, Typeflag: t2, Mode: 0o777}} {
-				if err := tw.WriteHeader(h); err != nil {
-					return err
-				}
-			}
-			return tw.Close()
-		})
-		check(t)
-		if left := temporaries(t, s); left != nil {
-			t.Errorf("left: %v", left)
-		}
-	})
 }
