@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/opencontainers/go-digest"
 	"github.com/sirupsen/logrus"
-	"golang.org/x/crypto/bcrypt"
 
 	"github.com/clusterimage/sealer/registry"
 	"github.com/clusterimage/sealer/registry/registrytest"
@@ -247,45 +246,6 @@ func TestRefusesWrites(t *testing.T) {
 		w := do(h, tc.method, tc.url)
 		if w.Code != http.StatusMethodNotAllowed || !strings.Contains(w.Body.String(), `"UNSUPPORTED"`) || w.Header().Get("Allow") != "GET, HEAD" {
 			t.Errorf("%s %s: %d %s", tc.method, tc.url, w.Code, w.Body)
-		}
-	}
-}
-
-func TestHtpasswd(t *testing.T) {
-	t.Parallel()
-	hash, err := bcrypt.GenerateFromPassword([]byte("secret"), bcrypt.MinCost)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "htpasswd")
-	write := func(s string) {
-		if err := os.WriteFile(file, []byte(s), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("# users\n\nann:" + string(hash) + "\n")
-	h := newHandler(t, registry.Options{Htpasswd: file}, writeLayer(t, tree.NamingPath, few()))
-	for _, tc := range []struct {
-		user, password string
-		want           int
-	}{{"ann", "secret", 200}, {"ann", "secret", 200}, {"ann", "wrong", 401}, {"ben", "secret", 401}, {"", "", 401}} {
-		r := httptest.NewRequest("GET", "/v2/library/nginx/tags/list", nil)
-		if tc.user != "" {
-			r.SetBasicAuth(tc.user, tc.password)
-		}
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		if w.Code != tc.want || tc.want == 401 && !strings.HasPrefix(w.Header().Get("WWW-Authenticate"), "Basic ") {
-			t.Errorf("%s:%s: %d %v", tc.user, tc.password, w.Code, w.Header())
-		}
-	}
-	if w := do(h, "GET", registry.HealthPath); w.Code != 200 {
-		t.Errorf("health needs a password: %d", w.Code)
-	}
-	for content, want := range map[string]string{"": "no users", "ann": ":1: want user:hash", "\nann:plain": ":2: user ann: want a bcrypt hash"} {
-		write(content)
-		if _, err := registry.NewHandler(t.Context(), nil, registry.Options{Htpasswd: file}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("htpasswd %q: %v, want %q", content, err, want)
 		}
 	}
 }
