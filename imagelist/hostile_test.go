@@ -44,7 +44,6 @@ func TestHostile(t *testing.T) {
 		}, "nested too deep"},
 		{"image list of one line", "manifests/imageList", func() []byte { return bytes.Repeat([]byte("x"), 10<<20) }, "want one reference"},
 		{"archive that expands", "charts/bomb.tgz", archiveBomb, "larger than the maximum"},
-		{"archive of many files", "charts/many.tgz", func() []byte { return archiveOf(26, 4<<20) }, "larger than the maximum"},
 		{"archive cut short", "charts/cut.tgz", func() []byte { b := archiveOf(1, 1000); return b[:len(b)/2] }, "unexpected EOF"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

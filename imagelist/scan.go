@@ -1,6 +1,7 @@
 package imagelist
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -277,7 +278,7 @@ func (s *scanner) manifest(name string, data []byte) {
 		s.document(place{file: name, base: d.line}, d)
 	}
 	s.commentedDefaults(name, data)
-	if before == len(s.res.Found)+len(s.res.Rejected)+len(s.res.Unresolved)+len(s.faults) && imageField.Match(data) && !onlyCRDs(docs) {
+	if before == len(s.res.Found)+len(s.res.Rejected)+len(s.res.Unresolved)+len(s.faults) && bytes.Contains(data, []byte("image")) && imageField.Match(data) && !onlyCRDs(docs) {
 		s.warn("%s: has image: fields, but no image was found in it", name)
 	}
 }
