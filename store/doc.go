@@ -4,7 +4,8 @@
 //	ROOT/data/overlay2/HEX/   a layer unpacked; a registry layer holds registry/docker/registry/v2/...
 //	ROOT/image/               an OCI image layout; an image's name is its ref.name annotation in index.json
 //	ROOT/cache/               the build's cache
-//	ROOT/locks/, ROOT/tmp/    lock files; what is not whole yet
+//	ROOT/locks/, ROOT/tmp/    lock files; what is not whole yet, and who is at work
+//	ROOT/mounts/              what Mount mounted
 //
 // Start with Open. A build puts blobs (PutBlob) and layers (WriteLayer,
 // WriteRegistryLayer), describes them (WriteImage, WriteIndex) and makes the

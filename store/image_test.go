@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -207,6 +208,11 @@ func TestImage(t *testing.T) {
 	for _, id := range []string{"nginx:v2", "ffff0000", "x/nginx"} {
 		if _, err := other.Image(t.Context(), id, nil); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("Image(%s): %v", id, err)
+		}
+	}
+	for _, dir := range []string{".", "etc"} {
+		if fi, err := os.Stat(filepath.Join(s.LayerDir(img.Layers[0].ID), dir)); err != nil || fi.Mode().Perm() != 0o755 {
+			t.Errorf("%s: %v, %v", dir, fi.Mode(), err)
 		}
 	}
 	if left := temporaries(t, s); left != nil {
@@ -485,5 +491,37 @@ func TestWriteLayerFails(t *testing.T) {
 				t.Errorf("left: %v", left)
 			}
 		})
+	}
+}
+
+// Commits, tags and removals of several stores at a time lose nothing.
+func TestIndexIsShared(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	stores := []*store.Store{open(t, root), open(t, root)}
+	commit(t, stores[0], "base", "x")
+	img, err := stores[0].Image(t.Context(), "base", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for i := range 20 {
+		s, name := stores[i%2], fmt.Sprintf("n%02d", i)
+		wg.Go(func() {
+			if err := s.Commit(t.Context(), names(t, name, name+":gone"), img.Descriptor); err != nil {
+				t.Error(err)
+			}
+			if err := s.Tag(t.Context(), name, names(t, name+":tagged")[0]); err != nil {
+				t.Error(err)
+			}
+			if _, err := s.Remove(t.Context(), name+":gone"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	all, err := open(t, root).Images(t.Context())
+	if err != nil || len(all) != 1 || len(all[0].Names) != 41 {
+		t.Errorf("%d images, %v", len(all), err)
 	}
 }

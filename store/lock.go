@@ -98,8 +98,10 @@ func (s *Store) tempDir(kind string) (*os.File, error) {
 			return nil, err
 		}
 		ok, err := tryFlock(f, true)
-		if ok && same(f, path) {
-			return f, nil
+		if err == nil && ok && same(f, path) {
+			if err = f.Chmod(0o755); err == nil { // as a layer's root, whatever the umask is
+				return f, nil
+			}
 		}
 		if cerr := f.Close(); err != nil || cerr != nil {
 			return nil, errors.Join(err, cerr)

@@ -154,7 +154,7 @@ func (u *unpacker) dir(name string, h *tar.Header) error {
 				return hostile(err)
 			}
 		}
-		if err := u.root.MkdirAll(name, 0o755); err != nil {
+		if err := u.mkdirAll(name); err != nil {
 			return hostile(err)
 		}
 	}
@@ -199,7 +199,7 @@ func (u *unpacker) link(name string, h *tar.Header) error {
 		return err
 	}
 	if parent := path.Dir(name); parent != "." {
-		if err := u.root.MkdirAll(parent, 0o755); err != nil {
+		if err := u.mkdirAll(parent); err != nil {
 			return hostile(err)
 		}
 	}
@@ -253,15 +253,36 @@ func (u *unpacker) enter(name string) (*os.Root, error) {
 	if name == "." {
 		return u.root, nil
 	}
-	if err := u.root.MkdirAll(name, 0o755); err != nil {
-		return nil, hostile(err)
-	}
 	in, err := u.root.OpenRoot(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := u.mkdirAll(name); err != nil {
+			return nil, hostile(err)
+		}
+		in, err = u.root.OpenRoot(name)
+	}
 	if err != nil {
 		return nil, hostile(err)
 	}
 	u.parent, u.parentName = in, name
 	return in, nil
+}
+
+// mkdirAll makes a directory and its parents with mode 0755, whatever the umask
+// is.
+func (u *unpacker) mkdirAll(name string) error {
+	for i := range len(name) + 1 {
+		if i < len(name) && name[i] != '/' {
+			continue
+		}
+		err := u.root.Mkdir(name[:i], 0o755)
+		if err == nil {
+			err = u.root.Chmod(name[:i], 0o755)
+		}
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // leave closes the directory that was entered last.
