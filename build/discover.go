@@ -45,15 +45,10 @@ func (t *target) discover(ctx context.Context, o imagelist.Options) (*imagelist.
 	if err := t.kubeVersion(&o); err != nil {
 		return nil, fmt.Errorf("find images: %w", err)
 	}
-	root, err := t.b.s.Rootfs(t.added)
-	if err != nil {
-		return nil, fmt.Errorf("find images: %w", err)
+	found, warnings, err := t.scan(ctx, o)
+	for _, w := range warnings {
+		t.b.warn(w)
 	}
-	defer root.Close()
-	if err := t.review(root); err != nil {
-		return nil, err
-	}
-	found, err := imagelist.Scan(ctx, root, o)
 	if found != nil {
 		for _, w := range found.Warnings {
 			t.b.warn(w)
@@ -93,9 +88,15 @@ func (t *target) kubeVersion(o *imagelist.Options) error {
 	return root.Close()
 }
 
+// A scanRecord is what the cache knows of a scan.
+type scanRecord struct {
+	Found    *imagelist.Result
+	Warnings []string // of the review
+}
+
 // scan reads the layers, or recalls what an earlier build found in equal ones.
 // What holds credentials is not kept.
-func (t *target) scan(ctx context.Context, o imagelist.Options) (*imagelist.Result, error) {
+func (t *target) scan(ctx context.Context, o imagelist.Options) (found *imagelist.Result, warnings []string, err error) {
 	b := t.b
 	log := o.Logger
 	o.Logger = nil // it is no part of the key
@@ -104,31 +105,24 @@ func (t *target) scan(ctx context.Context, o imagelist.Options) (*imagelist.Resu
 	file := filepath.Join(b.s.CacheDir(), "scans", key+".json")
 	keeps := len(o.AuthLists) == 0
 	if keeps && !b.o.NoCache {
-		var found imagelist.Result
-		if content, err := os.ReadFile(file); err == nil && json.Unmarshal(content, &found) == nil {
-			return &found, nil
+		var r scanRecord
+		if content, err := os.ReadFile(file); err == nil && json.Unmarshal(content, &r) == nil && r.Found != nil {
+			return r.Found, r.Warnings, nil
 		}
 	}
 	root, err := b.s.Rootfs(t.added)
 	if err != nil {
-		return nil, fmt.Errorf("find images: %w", err)
+		return nil, nil, fmt.Errorf("find images: %w", err)
 	}
 	defer root.Close()
-	found, err := imagelist.Scan(ctx, root, o)
-	if err != nil || !keeps {
-		return found, err
+	if warnings, err = review(root); err != nil {
+		return nil, nil, err
 	}
-	content, err := json.Marshal(found)
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(file), 0o700)
+	found, err = imagelist.Scan(ctx, root, o)
+	if err == nil && keeps {
+		b.keepJSON(file, scanRecord{found, warnings})
 	}
-	if err == nil {
-		err = replaceFile(file, content)
-	}
-	if err != nil {
-		b.log.Debug("write the cache of scans", "error", err)
-	}
-	return found, nil
+	return found, warnings, err
 }
 
 // program tells one build of sealer from another, since another may find more.

@@ -53,7 +53,7 @@ func (b *builder) writeLayer(ctx context.Context, entries []entry) (store.Layer,
 	if err := b.hash(ctx, entries); err != nil { // inline content; all files are hashed now
 		return layer, err
 	}
-	b.keep(ctx, b.entriesKey(entries), stepRecord{Layer: layer})
+	b.keep(b.entriesKey(entries), stepRecord{Layer: layer})
 	return layer, nil
 }
 
@@ -153,7 +153,7 @@ func (b *builder) cachedRun(ctx context.Context, st *runStep, t *target) (layer 
 	}
 	layer, empty, err = st.execute(ctx, t)
 	if err == nil {
-		b.keep(ctx, key, stepRecord{Layer: layer, Empty: empty})
+		b.keep(key, stepRecord{Layer: layer, Empty: empty})
 	}
 	return layer, empty, err
 }
@@ -204,10 +204,12 @@ func (b *builder) hasLayer(ctx context.Context, l store.Layer) bool {
 	return len(l.Descriptors) > 0
 }
 
-// keep records a step. A cache that cannot be written is no fault.
-func (b *builder) keep(_ context.Context, key string, r stepRecord) {
-	content, err := json.Marshal(r)
-	name := b.stepFile(key)
+// keep records a step.
+func (b *builder) keep(key string, r stepRecord) { b.keepJSON(b.stepFile(key), r) }
+
+// keepJSON writes a file of the cache. One that cannot be written is no fault.
+func (b *builder) keepJSON(name string, v any) {
+	content, err := json.Marshal(v)
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(name), 0o700)
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/clusterimage/sealer/build/kyverno"
 )
 
-// review warns of files of the rootfs that are known not to work in a cluster:
-// redirect policies and scripts that wait for them.
-func (t *target) review(root fs.FS) error {
-	err := fs.WalkDir(root, ".", func(name string, e fs.DirEntry, err error) error {
+// review returns warnings about files of the rootfs that are known not to work
+// in a cluster: redirect policies and scripts that wait for them.
+func review(root fs.FS) (warnings []string, err error) {
+	err = fs.WalkDir(root, ".", func(name string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() || !slices.Contains([]string{".yaml", ".yml", ".json", ".sh"}, path.Ext(name)) {
 			return err
 		}
@@ -22,14 +22,14 @@ func (t *target) review(root fs.FS) error {
 			return err
 		}
 		for _, w := range kyverno.Review(name, b) {
-			t.b.warn(w.String())
+			warnings = append(warnings, w.String())
 		}
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("review the rootfs: %w", err)
+		return nil, fmt.Errorf("review the rootfs: %w", err)
 	}
-	return nil
+	return warnings, nil
 }
 
 // readUpTo returns the first limit bytes of a file.
