@@ -62,7 +62,7 @@ func (s *scanner) quiet(p place, n *yaml.Node, path, kind string) {
 type walker struct {
 	s       *scanner
 	p       place
-	derived bool // the table of operators gave this object's image
+	derived map[string]bool // names of images that the table of operators gave a tag
 }
 
 // silentKeys are fields that hold no image whatever stands in them.
@@ -320,6 +320,9 @@ func (w walker) candidate(key, value string, line int, path string) {
 	if v.confidence == Low && key == "image" && w.p.embedded == 0 && strings.Count(value, "/") == 1 && !strings.ContainsAny(value, ":@") {
 		v.confidence = Medium // an object's "image: org/name": the newest
 	}
+	if _, tag := splitTag(value); tag == "" && v.ref.Digest == "" && w.derived[v.ref.Name()] {
+		return
+	}
 	switch {
 	case v.confidence == "" && v.reason == "":
 		w.s.rejectWord(w.p, line, path, value, "image-field")
@@ -342,9 +345,6 @@ func (s *scanner) rejectWord(p place, line int, path, value, rule string) {
 }
 
 func (w walker) found(line int, path, written, rule string, c Confidence) {
-	if w.derived && rule == "split-fields" {
-		return
-	}
 	w.s.add(w.p, line, path, written, rule, c)
 }
 

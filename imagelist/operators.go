@@ -166,9 +166,9 @@ func (s *scanner) names(registry, repository string) bool {
 var fieldMark = regexp.MustCompile(`\{([^{}|#]+)(?:\|([^{}]+))?(#v)?\}`)
 
 // operator derives the images of an object of a known kind, and names the gap
-// where they cannot be known. It reports whether it derived one.
-func (s *scanner) operator(p place, n *yaml.Node) bool {
-	derived, missing := false, false
+// where they cannot be known. It returns the names of those it derived.
+func (s *scanner) operator(p place, n *yaml.Node) map[string]bool {
+	derived, missing := map[string]bool{}, false
 	for _, op := range operators {
 		if op.group != p.group || op.kind != p.kind || op.unless != "" && get(n, strings.Split(op.unless, ".")...) != nil || !inRange(op.when, text(n, "spec", "version")) {
 			continue
@@ -180,10 +180,10 @@ func (s *scanner) operator(p place, n *yaml.Node) bool {
 		}
 		if r, err := ref.Parse(image); err == nil && !isPlaceholder(image) {
 			s.found(p, line, "spec", image, "operator", High, r)
-			derived = true
+			derived[r.Name()] = true
 		}
 	}
-	if missing && !derived {
+	if missing && len(derived) == 0 {
 		reason := "the operator pulls an image that is compiled into it"
 		if installers[p.kind] {
 			reason = "installs a chart or manifests from elsewhere; their images are not in these files"
@@ -216,7 +216,7 @@ func (op operator) derive(n *yaml.Node) (image string, line int, ok bool) {
 		}
 		if isScalar(at) && at.Value != "" {
 			line = at.Line
-			v := at.Value
+			v := strings.ReplaceAll(at.Value, "+", "-") // v1.30.1+k3s1 is no tag
 			if m[3] != "" {
 				v = strings.TrimPrefix(v, "v")
 			}
