@@ -44,6 +44,7 @@ func Build(ctx context.Context, s *store.Store, c *remote.Client, o Options) (_ 
 	if err != nil {
 		return b.result, err
 	}
+	b.readShared(ctx)
 	for _, t := range targets {
 		if err := t.assemble(ctx); err != nil {
 			return b.result, err
@@ -52,7 +53,10 @@ func Build(ctx context.Context, s *store.Store, c *remote.Client, o Options) (_ 
 	if err := b.mirror(ctx, targets); err != nil || o.DryRun {
 		return b.result, err
 	}
-	return b.result, b.commit(ctx, targets)
+	if err := b.commit(ctx, targets); err != nil {
+		return b.result, err
+	}
+	return b.result, b.writeShared(ctx)
 }
 
 // Check reads the Kubefile and the build context and reports what is wrong
@@ -87,7 +91,9 @@ type builder struct {
 	pulled   map[ref.Reference]bool
 	closers  []func() error // in reverse order
 	fetched  map[string][]input
-	temp     string // of what was fetched
+	shared   []*sharedCache
+	used     map[string]stepRecord // steps of this build by their keys
+	temp     string                // of what was fetched
 
 	mu     sync.Mutex // guards result.Warnings
 	warned map[string]bool

@@ -32,7 +32,7 @@ const firstHash = 64 << 20
 // entries made before: its key is the digest of all that it would write.
 func (b *builder) writeLayer(ctx context.Context, entries []entry) (store.Layer, error) {
 	unknown, total := b.recall(entries)
-	if unknown <= max(firstHash, total/8) {
+	if unknown <= max(firstHash, total/8) || len(b.shared) > 0 {
 		if err := b.hash(ctx, entries); err != nil {
 			return store.Layer{}, err
 		}
@@ -185,10 +185,14 @@ func (b *builder) lookup(ctx context.Context, key string) (r stepRecord, ok bool
 		return r, false
 	}
 	content, err := os.ReadFile(b.stepFile(key))
-	if err != nil || json.Unmarshal(content, &r) != nil {
-		return r, false
+	if err == nil && json.Unmarshal(content, &r) == nil && (r.Empty || b.hasLayer(ctx, r.Layer)) {
+		b.use(key, r)
+		return r, true
 	}
-	return r, r.Empty || b.hasLayer(ctx, r.Layer)
+	if r, ok = b.lookupShared(ctx, key); ok {
+		b.keep(key, r)
+	}
+	return r, ok
 }
 
 // hasLayer reports whether the store has all of a layer.
@@ -205,7 +209,10 @@ func (b *builder) hasLayer(ctx context.Context, l store.Layer) bool {
 }
 
 // keep records a step.
-func (b *builder) keep(key string, r stepRecord) { b.keepJSON(b.stepFile(key), r) }
+func (b *builder) keep(key string, r stepRecord) {
+	b.use(key, r)
+	b.keepJSON(b.stepFile(key), r)
+}
 
 // keepJSON writes a file of the cache. One that cannot be written is no fault.
 func (b *builder) keepJSON(name string, v any) {
