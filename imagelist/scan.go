@@ -202,6 +202,9 @@ func (s *scanner) sort(name string, d fs.DirEntry, files, charts *[]string) erro
 func (s *scanner) isFile(name string, d fs.DirEntry, outside bool) bool {
 	if d.Type()&fs.ModeSymlink != 0 && !outside {
 		info, err := fs.Stat(s.fsys, name)
+		if err == nil && info.IsDir() {
+			s.warn("%s: a link to a directory is not followed", name)
+		}
 		return err == nil && info.Mode().IsRegular()
 	}
 	return d.Type().IsRegular()
@@ -263,19 +266,25 @@ var imageField = regexp.MustCompile(`(?m)^[ \t-]*["']?image["']?[ \t]*:`)
 
 // manifest reads a file of manifests/ or application/apps/.
 func (s *scanner) manifest(name string, data []byte) {
-	if path.Ext(name) == ".tmpl" {
-		data = blankActions(data)
-	}
 	docs, faults := documents(data)
-	if len(faults) > 0 && path.Ext(name) != ".tmpl" && strings.Contains(string(data), "{{") {
-		docs, faults = documents(blankActions(data))
+	templated := bytes.Contains(data, []byte("{{"))
+	if templated && (len(faults) > 0 || path.Ext(name) == ".tmpl") {
+		data = blankActions(data)
+		docs, faults = documents(data)
 	}
 	for _, f := range faults {
+		if templated {
+			s.warn("%s:%d: a template that is no YAML without its values; only its lines were read: %v", name, f.line, f.err)
+			continue
+		}
 		s.fault(fault{file: name, line: f.line, text: f.text, err: f.err})
 	}
 	before := len(s.res.Found) + len(s.res.Rejected) + len(s.res.Unresolved) + len(s.faults)
 	for _, d := range docs {
 		s.document(place{file: name, base: d.line}, d)
+	}
+	if templated && len(faults) > 0 {
+		s.lines(place{file: name, limit: Medium}, string(data))
 	}
 	s.commentedDefaults(name, data)
 	if before == len(s.res.Found)+len(s.res.Rejected)+len(s.res.Unresolved)+len(s.faults) && bytes.Contains(data, []byte("image")) && imageField.Match(data) && !onlyCRDs(docs) {
