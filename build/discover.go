@@ -213,7 +213,7 @@ func (t *target) record(found *imagelist.Result, result *mirror.Result) {
 func provenance(list []imagelist.Finding) []store.Provenance {
 	var out []store.Provenance
 	for _, f := range list {
-		p := store.Provenance{File: f.File, Line: f.Line, Object: f.Object, Field: f.Field, Rule: f.Rule, Confidence: string(f.Confidence)}
+		p := store.Provenance{File: f.File, Line: f.Line, Object: f.Object, Field: f.Field, Values: f.Values, Rule: f.Rule, Confidence: string(f.Confidence)}
 		if f.Written != f.Reference.String() {
 			p.Written = f.Written
 		}

@@ -110,6 +110,7 @@ type Provenance struct {
 	Line       int    `json:"line,omitempty"`
 	Object     string `json:"object,omitempty"` // Kind/namespace/name, or Kind/name
 	Field      string `json:"field,omitempty"`
+	Values     string `json:"values,omitempty"` // of a chart's template, the path in the chart's values
 	Rule       string `json:"rule"`
 	Confidence string `json:"confidence"`
 	Written    string `json:"written,omitempty"` // as the file writes it, when not normalised
