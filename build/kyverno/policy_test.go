@@ -16,7 +16,7 @@ import (
 
 func TestPolicyOfEveryOption(t *testing.T) {
 	t.Parallel()
-	exact := []kyverno.Image{{Reference: parse(t, "nginx:1"), Digests: []digest.Digest{digest.FromString("x")}}, {Reference: parse(t, "quay.io/a/b:2")}}
+	exact := []kyverno.Image{{Reference: parse(t, "nginx:1"), Digests: []digest.Digest{digest.FromString("x")}}, {Reference: parse(t, "quay.io/a/b:2")}, {Reference: parse(t, "[fd00::1]:5000/a/b:3")}}
 	options := map[string]struct {
 		d     kyverno.Redirect
 		kinds int // objects of an admission policy
@@ -25,6 +25,7 @@ func TestPolicyOfEveryOption(t *testing.T) {
 		"full":              {kyverno.Redirect{Naming: tree.NamingFull, SourceRegistries: []string{"docker.io", "quay.io"}}, 2},
 		"namespace":         {kyverno.Redirect{NamespaceSelector: "redirect=on, !legacy, tier notin (a, b),env in (c)"}, 2},
 		"prefixes":          {kyverno.Redirect{Prefixes: []kyverno.Prefix{{Registry: "docker.io", Path: "hub"}}}, 2},
+		"address":           {kyverno.Redirect{Registry: "[::1]:5000", SourceRegistries: []string{"[fd00::1]:5000"}}, 2},
 		"exact":             {kyverno.Redirect{Exact: true, Images: exact}, 2},
 		"exact, deny":       {kyverno.Redirect{Exact: true, Images: exact, DenyOthers: true}, 4},
 		"exact, deny, full": {kyverno.Redirect{Exact: true, Images: exact, DenyOthers: true, Naming: tree.NamingFull}, 4},

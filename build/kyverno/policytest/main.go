@@ -29,10 +29,10 @@ import (
 type request struct {
 	Name        string            `json:"name"`
 	Operation   string            `json:"op"` // "" is CREATE
-	SubResource string            `json:"subResource"`
+	SubResource string            `json:"subResource,omitempty"`
 	NSLabels    map[string]string `json:"nsLabels"`
 	Object      json.RawMessage   `json:"object"`
-	OldObject   json.RawMessage   `json:"oldObject"`
+	OldObject   json.RawMessage   `json:"oldObject,omitempty"`
 }
 
 // A pod is what decides about a request; other kinds have none of it.
@@ -220,9 +220,13 @@ func (o option) become(image, namespace string) (want string, denied bool) {
 	refuses := d.DenyOthers && !(d.Engine == kyverno.AdmissionPolicy && namespace == "kube-system")
 	r, err := ref.Parse(image)
 	if err != nil {
-		// Kyverno cannot read the image's parts, where there are any; the
-		// others do not touch what is no reference.
-		return image, refuses || d.Engine == kyverno.ClusterPolicy && !d.Exact && image != ""
+		// A ClusterPolicy fails on what Kyverno cannot read as an image, and
+		// does not see an empty one, which the API server refuses. The others
+		// do not touch what is no reference.
+		if d.Engine == kyverno.ClusterPolicy {
+			return image, image != ""
+		}
+		return image, refuses
 	}
 	if target, ok := d.Target(r); ok {
 		return target.String(), false

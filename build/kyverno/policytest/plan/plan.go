@@ -79,13 +79,15 @@ func Run(t *testing.T, title string, newEvaluator func(t *testing.T, p Policy) E
 	}
 }
 
-// same compares references; :latest may be left out.
+// same compares references: :latest may be left out, and hosts are compared
+// without regard to case.
 func same(a, b string) bool {
 	full := func(s string) string {
 		if s != "" && !strings.ContainsAny(s[strings.LastIndexByte(s, '/')+1:], ":@") {
-			return s + ":latest"
+			s += ":latest"
 		}
-		return s
+		host, rest, _ := strings.Cut(s, "/")
+		return strings.ToLower(host) + "/" + rest
 	}
 	return full(a) == full(b)
 }
