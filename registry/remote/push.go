@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -249,7 +250,7 @@ func (p *push) blobs(ctx context.Context, there map[digest.Digest]bool) error {
 			p.meter.add(Event{Op: "exists", Digest: d.Digest, Size: d.Size}, d.Size)
 		}
 	}
-	slices.SortStableFunc(todo, func(a, b ocispec.Descriptor) int { return int(min(max(b.Size-a.Size, -1), 1)) })
+	slices.SortStableFunc(todo, func(a, b ocispec.Descriptor) int { return cmp.Compare(b.Size, a.Size) })
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(p.c.o.Jobs)
 	for _, d := range todo {

@@ -18,6 +18,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -131,19 +132,21 @@ func TestExpiredCertificate(t *testing.T) {
 // not followed at all.
 func TestRedirects(t *testing.T) {
 	t.Parallel()
+	var mu sync.Mutex
 	var headers []http.Header
 	images := newUpstream(t, registrytest.Options{})
 	elsewhere := newUpstream(t, registrytest.Options{})
 	elsewhere.Inject(registrytest.Fault{On: registrytest.Blob, Do: func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
 			headers = append(headers, r.Header)
+			mu.Unlock()
 			next.ServeHTTP(w, r)
 		})
 	}})
 	up := newUpstream(t, registrytest.Options{Auth: registrytest.Auth{Scheme: registrytest.Basic, User: "u", Password: "secret"}})
 	up.Inject(registrytest.Fault{On: registrytest.Blob, Do: registrytest.Redirect(elsewhere.URL())})
 	o := options(t, up, elsewhere, images)
-	o.Jobs = 1
 	o.Credentials = []remote.Credential{{Registry: up.Host(), Username: "u", Password: "secret"}}
 	s := newStore(t)
 	if _, err := newClient(t, o).Pull(t.Context(), s, up.Ref("one:1"), remote.PullOptions{}); err != nil {
@@ -257,8 +260,11 @@ func TestProxy(t *testing.T) {
 // blobs have connections of their own.
 func TestHTTP1OverTLS(t *testing.T) {
 	t.Parallel()
+	var mu sync.Mutex
 	var protocols []string
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
 		protocols = append(protocols, r.Proto)
 		http.NotFound(w, r)
 	}))

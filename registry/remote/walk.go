@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -295,25 +296,42 @@ func (w *walk) checkConfig(ctx context.Context, content *Content, p *Parsed) err
 	return nil
 }
 
-// Fetch brings blobs into sink, largest first and at most jobs at a time, and
-// reports every failure by digest. from names for each blob the images that
-// have it: when one does not give it, the next is asked.
+// smallBlob is what a blob may have to be a matter of round trips, not of the
+// line's rate.
+const smallBlob = 128 << 10
+
+// Fetch brings blobs into sink, largest first and jobs at a time, and reports
+// every failure by digest. Each blob is asked for at the first of its origins;
+// where that does not have it, at the next.
 //
 // Largest first keeps the connections busy to the end: 0.91 times the wall time
-// of fetching in the order of the manifests.
+// of fetching in the order of the manifests, at 30 ms with a limited rate. The
+// many small blobs, configs above all, would come last then, one round trip
+// each with the line idle, so they are fetched beside the large ones, by as
+// many workers: the Client has the requests for both.
 func Fetch(ctx context.Context, sink Sink, blobs []Wanted, jobs int) map[digest.Digest]error {
 	blobs = slices.Clone(blobs)
-	slices.SortStableFunc(blobs, func(a, b Wanted) int { return int(min(max(b.Size-a.Size, -1), 1)) })
+	slices.SortStableFunc(blobs, func(a, b Wanted) int { return cmp.Compare(b.Size, a.Size) })
 	errs := make([]error, len(blobs))
-	var g errgroup.Group
-	g.SetLimit(jobs)
-	for i, b := range blobs {
-		g.Go(func() error {
-			errs[i] = b.fetch(ctx, sink)
-			return nil
-		})
+	var large, small errgroup.Group
+	large.SetLimit(jobs)
+	small.SetLimit(jobs)
+	first, _ := slices.BinarySearchFunc(blobs, smallBlob, func(b Wanted, size int64) int { return cmp.Compare(size, b.Size) })
+	start := func(g *errgroup.Group, from, to int) {
+		for i := from; i < to; i++ {
+			g.Go(func() error {
+				errs[i] = blobs[i].fetch(ctx, sink)
+				return nil
+			})
+		}
 	}
-	_ = g.Wait() // never fails: failures are kept by blob
+	var starting errgroup.Group
+	starting.Go(func() error { start(&small, first, len(blobs)); return nil })
+	start(&large, 0, first)
+	// None of them fails: failures are kept by blob.
+	_ = starting.Wait()
+	_ = large.Wait()
+	_ = small.Wait()
 	failed := map[digest.Digest]error{}
 	for i, err := range errs {
 		if err != nil {
