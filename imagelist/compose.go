@@ -1,6 +1,9 @@
 package imagelist
 
-import "strings"
+import (
+	"path"
+	"strings"
+)
 
 // A pair is a key with a scalar value: a field, a variable, a flag, a setting.
 type pair struct {
@@ -134,6 +137,8 @@ func compose(pairs []pair, imageKey bool, in inherited) []composition {
 	return out
 }
 
+var switchWords = wordSet("true false yes no on off enabled disabled none")
+
 // compose puts one reference together. It gives none where one of the pairs
 // is all of a reference already.
 func (g parts) compose(imageKey bool, in inherited) (composition, bool) {
@@ -177,8 +182,8 @@ func (g parts) compose(imageKey bool, in inherited) (composition, bool) {
 	if digest != "" {
 		c.written += "@sha256:" + strings.TrimPrefix(digest, "sha256:")
 	}
-	if !strings.Contains(base, "/") && strings.Contains(base, ".") {
-		return composition{}, false // the domain of a registry
+	if !strings.Contains(base, "/") && strings.Contains(base, ".") || switchWords[strings.ToLower(path.Base(base))] {
+		return composition{}, false // the domain of a registry, or a switch
 	}
 	v := judge(at.key, c.written)
 	if v.confidence == "" || v.confidence == Low && g[tagRole] == nil {

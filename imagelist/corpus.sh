@@ -12,7 +12,8 @@ if [ ! -d "$corpus/cases" ]; then
   exit 0
 fi
 if ! python3 -c 'import yaml' 2>/dev/null; then
-  echo "corpus: python3 with yaml is missing, which the judge needs (apt-get install python3-yaml): nothing to do"
+  echo "corpus: python3 with yaml is missing, which the judge needs: apt-get install python3-yaml" >&2
+  [ -z "${SEALER_REQUIRE_TOOLS:-}" ] || exit 1
   exit 0
 fi
 out=bin/corpus

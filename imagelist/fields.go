@@ -76,7 +76,7 @@ var silentKeys = map[string]bool{
 var embeddedKeys = map[string]bool{"values": true, "valuesContent": true, "manifest": true, "manifests": true, "resource": true}
 
 func (w walker) value(e entry, path string, in inherited, depth int) {
-	if silentKeys[e.key] || e.value == nil {
+	if silentKeys[e.key] || e.value == nil || isJudged(e.key) && strings.Contains(norm(e.key), "image") {
 		return
 	}
 	path = atKey(path, e.key)

@@ -196,7 +196,7 @@ func norm(key string) string {
 }
 
 // notOfImages are words in keys that speak of something around an image.
-var notOfImages = wordSet("pull policy policies secret secrets gc cache path size timeout threshold dir directory registry registries format scan update count verify signature archive pullpolicy user password interval limit mirror mirrors allowed whitelist pattern regex username auth insecure type family")
+var notOfImages = wordSet("pull policy policies secret secrets gc cache path size timeout threshold dir directory registry registries format scan update count verify signature archive pullpolicy user password interval limit mirror mirrors regex username auth insecure type family")
 
 // words takes a key apart: at separators, and where a capital begins a word.
 func words(key string) []string {
@@ -239,6 +239,18 @@ func isPushed(key string) bool {
 	return false
 }
 
+// judged are words in keys of images that are allowed or refused, not pulled.
+var judged = wordSet("allowed allow denied deny blocked trusted whitelist blacklist allowlist denylist pattern patterns excluded exclude ignored ignore exempt")
+
+func isJudged(key string) bool {
+	for _, w := range words(key) {
+		if judged[w] {
+			return true
+		}
+	}
+	return false
+}
+
 // speaksOfImage is isImageKey for the names of variables, flags and settings,
 // which put more words after it: RELATED_IMAGE_CONTROLLER.
 func speaksOfImage(key string) bool {
@@ -246,7 +258,7 @@ func speaksOfImage(key string) bool {
 		return false
 	}
 	for _, w := range words(key) {
-		if notOfImages[w] {
+		if notOfImages[w] || judged[w] {
 			return false
 		}
 	}
