@@ -175,7 +175,7 @@ func (s *Store) fly(ctx context.Context, desc ocispec.Descriptor, has func() boo
 	if got := w.digest(); got != desc.Digest {
 		return fmt.Errorf("write blob %s: %w: its digest is %s", desc.Digest, ErrMismatch, got)
 	}
-	return s.publish(f, desc.Digest)
+	return s.publishBlob(ctx, f, desc.Digest)
 }
 
 // cmpDisk prefers the disk's error over one that write made of it.
@@ -186,15 +186,14 @@ func cmpDisk(disk, err error) error {
 	return err
 }
 
-// publish renames the temporary f to the blob d.
-func (s *Store) publish(f *os.File, d digest.Digest) error {
+// publishBlob renames the temporary f to the blob d.
+func (s *Store) publishBlob(ctx context.Context, f *os.File, d digest.Digest) error {
 	if err := f.Chmod(0o444); err != nil {
 		return fmt.Errorf("write blob %s: %w", d, err)
 	}
-	if err := os.Rename(f.Name(), s.BlobPath(d)); err != nil {
+	if err := s.publish(ctx, f.Name(), s.BlobPath(d)); err != nil {
 		return fmt.Errorf("write blob %s: %w", d, err)
 	}
-	s.published(true)
 	return nil
 }
 

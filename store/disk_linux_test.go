@@ -74,7 +74,7 @@ func childFull(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := childBuild(ctx, s, "earlier"); err != nil {
+	if err := childBuild(ctx, s, "earlier", -1); err != nil {
 		return err
 	}
 	big := random(10 << 20)
@@ -123,7 +123,7 @@ func childFull(ctx context.Context, dir string) error {
 	if _, err := s.Prune(ctx, store.PruneOptions{}); err != nil {
 		return err
 	}
-	return childBuild(ctx, s, "later")
+	return childBuild(ctx, s, "later", -1)
 }
 
 // childReadOnly reads from a store that cannot be written, and sees one clear
@@ -136,7 +136,7 @@ func childReadOnly(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(childBuild(ctx, s, "a"), s.Close(), unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, "")); err != nil {
+	if err := errors.Join(childBuild(ctx, s, "a", -1), s.Close(), unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, "")); err != nil {
 		return err
 	}
 	if s, err = store.Open(dir, store.Options{}); err != nil {

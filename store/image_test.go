@@ -2,22 +2,17 @@ package store_test
 
 import (
 	"archive/tar"
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/clusterimage/sealer/registry/platform"
@@ -341,156 +336,6 @@ func TestCommitUnpacks(t *testing.T) {
 	}
 	if faults := tree.VerifyLinks(to.LayerDir(img.Layers[1].ID), img.Documents[0]); len(faults) > 0 {
 		t.Error(faults)
-	}
-}
-
-func TestRootfs(t *testing.T) {
-	t.Parallel()
-	s := open(t, t.TempDir())
-	ids := []digest.Digest{
-		layer(t, s, file("etc/a", "1"), file("etc/b", "1"), file("opaque/x", "1"), file("gone/y", "1"), file("file", "1"), file("dir/z", "1"),
-			entry{name: "lib", link: "/usr/lib"}, file("usr/lib/so", "1"), entry{name: "out", link: "../../../etc/a"}, entry{name: "loop", link: "loop"}).ID,
-		layer(t, s, file("etc/a", "2"), file("etc/.wh.b", ""), file("opaque/.wh..wh..opq", ""), file("opaque/new", "2"), file(".wh.gone", ""),
-			file("dir", "2"), file("file/now", "2"), file("usr/lib/so", "2")).ID,
-		layer(t, s, file("gone/again", "3")).ID,
-	}
-	r, err := s.Rootfs(ids)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	got := map[string]string{}
-	err = fs.WalkDir(r, ".", func(p string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		if d.Type()&fs.ModeSymlink != 0 {
-			got[p], err = r.ReadLink(p)
-			return err
-		}
-		b, err := fs.ReadFile(r, p)
-		got[p] = string(b)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]string{
-		"etc/a": "2", "opaque/new": "2", "gone/again": "3", "dir": "2", "file/now": "2", "usr/lib/so": "2",
-		"lib": "/usr/lib", "out": "../../../etc/a", "loop": "loop",
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-	for name, want := range map[string]string{"lib/so": "2", "out": "2"} {
-		if b, err := fs.ReadFile(r, name); string(b) != want {
-			t.Errorf("%s: %q, %v", name, b, err)
-		}
-	}
-	for _, name := range []string{"etc/b", "opaque/x", "gone/y", "dir/z", "etc/.wh.b", "loop", "none/x", "etc/a/x"} {
-		if _, err := fs.ReadFile(r, name); err == nil {
-			t.Errorf("%s can be read", name)
-		}
-	}
-	if _, err := s.Rootfs([]digest.Digest{digest.FromString("no layer")}); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("no layer: %v", err)
-	}
-}
-
-// A Rootfs keeps the rules of fs.FS.
-func TestRootfsIsAnFS(t *testing.T) {
-	t.Parallel()
-	s := open(t, t.TempDir())
-	r, err := s.Rootfs([]digest.Digest{
-		layer(t, s, file("a/b/c", "1"), file("a/d", "1"), entry{name: "a/l", link: "d"}).ID,
-		layer(t, s, file("a/b/e", "2"), file("a/.wh.d", ""), file("a/d/f", "2")).ID,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	if err := fstest.TestFS(r, "a/b/c", "a/b/e", "a/d/f"); err != nil {
-		t.Error(err)
-	}
-	empty, err := s.Rootfs(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := fstest.TestFS(empty); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestWriteLayerCompressions(t *testing.T) {
-	t.Parallel()
-	big := bytes.Repeat([]byte("some text that repeats "), 600_000) // several pieces
-	tarball := writeTar(file("big", string(big)), file("small", "x"), entry{name: "empty/"})
-	var ids []digest.Digest
-	for _, c := range []string{store.CompressionZstd, store.CompressionGzip, store.CompressionNone} {
-		from := open(t, t.TempDir())
-		l, err := from.WriteLayer(t.Context(), store.LayerOptions{Compression: c}, tarball)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if l.Size != int64(len(big))+1 {
-			t.Errorf("%s: size %d", c, l.Size)
-		}
-		ids = append(ids, l.ID)
-		// What is unpacked on the way in is what the blob unpacks to.
-		d := write(t, from, "amd64", l)
-		if err := from.Commit(t.Context(), names(t, "a"), d); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.RemoveAll(from.LayerDir(l.ID)); err != nil {
-			t.Fatal(err)
-		}
-		if err := from.Commit(t.Context(), names(t, "a"), d); err != nil {
-			t.Fatal(err)
-		}
-		if got := content(t, os.DirFS(from.LayerDir(l.ID))); got["big"] != string(big) || got["small"] != "x" {
-			t.Errorf("%s: unpacked otherwise", c)
-		}
-	}
-	if len(slices.Compact(slices.Clone(ids))) != 1 {
-		t.Errorf("IDs differ with the compression: %v", ids)
-	}
-	if _, err := open(t, t.TempDir()).WriteLayer(t.Context(), store.LayerOptions{Compression: "rar"}, tarball); err == nil {
-		t.Error("rar")
-	}
-}
-
-func TestWriteLayerFails(t *testing.T) {
-	t.Parallel()
-	broken := errors.New("source broke")
-	for name, tc := range map[string]struct {
-		write func(io.Writer) error
-		want  error
-	}{
-		"source":    {func(w io.Writer) error { _ = writeTar(file("a", "1"))(w); return broken }, broken},
-		"cut":       {func(w io.Writer) error { _, err := w.Write(make([]byte, 100)); return err }, store.ErrInvalid},
-		"no tar":    {func(w io.Writer) error { _, err := w.Write(bytes.Repeat([]byte("x"), 2048)); return err }, store.ErrInvalid},
-		"cancelled": {func(w io.Writer) error { return context.Canceled }, context.Canceled},
-		"endless": {func(w io.Writer) error { // the tar is refused long before its end
-			if err := writeTar(file("../x", "1"))(w); err != nil {
-				return err
-			}
-			for {
-				if _, err := w.Write(make([]byte, 1<<20)); err != nil {
-					return fmt.Errorf("write: %w", err)
-				}
-			}
-		}, store.ErrInvalid},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := open(t, t.TempDir())
-			if _, err := s.WriteLayer(t.Context(), store.LayerOptions{}, tc.write); !errors.Is(err, tc.want) {
-				t.Errorf("WriteLayer: %v, want %v", err, tc.want)
-			}
-			if left := temporaries(t, s); left != nil {
-				t.Errorf("left: %v", left)
-			}
-		})
 	}
 }
 

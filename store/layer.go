@@ -79,7 +79,7 @@ func (s *Store) WriteLayer(ctx context.Context, o LayerOptions, write func(w io.
 	if err != nil {
 		return Layer{}, fmt.Errorf("write layer: %w", err)
 	}
-	if err := s.publish(blob, done.blob); err != nil {
+	if err := s.publishBlob(ctx, blob, done.blob); err != nil {
 		return Layer{}, err
 	}
 	if err := s.publishDir(ctx, dir, done.id); err != nil {
@@ -205,11 +205,9 @@ func (s *Store) publishDir(ctx context.Context, dir *os.File, id digest.Digest) 
 	if err := s.note(ctx, id); err != nil {
 		return err
 	}
-	err := os.Rename(dir.Name(), s.LayerDir(id))
-	if err != nil && !s.hasLayer(id) {
+	if err := s.publish(ctx, dir.Name(), s.LayerDir(id)); err != nil && !s.hasLayer(id) {
 		return fmt.Errorf("layer %s: %w", id, err)
 	}
-	s.published(true)
 	return nil
 }
 

@@ -10,7 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,169 +18,9 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"github.com/clusterimage/sealer/registry/platform"
-	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/tree"
 	"github.com/clusterimage/sealer/store"
 )
-
-// The test binary runs as another process of the same store when childEnv
-// names what it shall do.
-const childEnv = "SEALER_STORE_TEST_CHILD"
-
-func TestMain(m *testing.M) {
-	if what := os.Getenv(childEnv); what != "" {
-		if err := child(context.Background(), what, os.Args[1:]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
-}
-
-// command runs this binary as a child.
-func command(ctx context.Context, what string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, os.Args[0], args...)
-	cmd.Env = append(os.Environ(), childEnv+"="+what)
-	return cmd
-}
-
-func child(ctx context.Context, what string, args []string) error {
-	switch what {
-	case "full":
-		return childFull(ctx, args[0])
-	case "overlay":
-		return childOverlay(ctx, args[0])
-	case "mount":
-		return childMount(ctx, args[0])
-	case "readonly":
-		return childReadOnly(ctx, args[0])
-	}
-	s, err := store.Open(args[0], store.Options{})
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	switch what {
-	case "hold":
-		if err := s.Hold(ctx); err != nil {
-			return err
-		}
-		fmt.Println("holding")
-		_, err := io.Copy(io.Discard, os.Stdin) // until the parent is done
-		return err
-	case "pin":
-		img, err := s.Image(ctx, args[1], nil)
-		if err != nil {
-			return err
-		}
-		if _, err := s.Pin(ctx, img.LayerIDs()); err != nil {
-			return err
-		}
-		fmt.Println("pinned")
-		_, err = io.Copy(io.Discard, os.Stdin)
-		return err
-	case "blobs":
-		return childBlobs(ctx, s)
-	case "build":
-		return childBuild(ctx, s, args[1])
-	case "stay":
-		err := childBuild(ctx, s, args[1])
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		return err
-	}
-	return fmt.Errorf("child: %q", what)
-}
-
-const childBlobCount = 20
-
-func childBlob(name string, i int) []byte {
-	return bytes.Repeat(append([]byte(name), byte(i)), 400_000/(len(name)+1))
-}
-
-// childBlobs puts blobs and prints those that it wrote itself.
-func childBlobs(ctx context.Context, s *store.Store) error {
-	for i := range childBlobCount {
-		b := childBlob("", i)
-		err := s.PutBlob(ctx, describe(b), func(w io.Writer) error {
-			fmt.Println(i)
-			return copyIn(b)(w)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// childBuild builds and commits an image, printing a line at every step.
-func childBuild(ctx context.Context, s *store.Store, name string) error {
-	step := func(what string) { fmt.Println(what) }
-	doc := &tree.Document{}
-	for i := range 4 {
-		b := childBlob(name, i)
-		step("blob")
-		err := s.PutBlob(ctx, describe(b), func(w io.Writer) error {
-			for c := range slices.Chunk(b, 100_000) {
-				if _, err := w.Write(c); err != nil {
-					return err
-				}
-				step("inside a blob")
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		d := describe(childBlob(name, i))
-		doc.Blobs = append(doc.Blobs, tree.Blob{Digest: d.Digest, Size: d.Size})
-		doc.Repositories = append(doc.Repositories, tree.Repository{
-			Name: fmt.Sprintf("r%d", i), Revisions: []tree.Revision{{Digest: d.Digest, MediaType: "m", Size: d.Size}},
-			Tags: []tree.Tag{{Name: "v1", Digest: d.Digest}},
-		})
-	}
-	rootfs, err := s.WriteLayer(ctx, store.LayerOptions{}, func(w io.Writer) error {
-		for i := range 20 {
-			if i%5 == 0 {
-				step("inside a layer")
-			}
-			var b bytes.Buffer
-			if err := writeTar(file(fmt.Sprintf("d%d/f", i), strings.Repeat("x", 100_000)))(&b); err != nil {
-				return err
-			}
-			if _, err := w.Write(b.Bytes()[:b.Len()-1024]); err != nil { // without the archive's end
-				return err
-			}
-		}
-		_, err := w.Write(make([]byte, 1024))
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	step("registry layer")
-	reg, err := s.WriteRegistryLayer(ctx, doc)
-	if err != nil {
-		return err
-	}
-	step("image")
-	c := store.Config{Platform: platform.Default(), Layers: []store.ConfigLayer{{Type: "COPY", Value: name}, {Type: "BASE"}}}
-	d, err := s.WriteImage(ctx, c, []store.Layer{rootfs, reg}, nil)
-	if err != nil {
-		return err
-	}
-	r, err := ref.Parse(name)
-	if err != nil {
-		return err
-	}
-	step("commit")
-	if err := s.Commit(ctx, []ref.Reference{r}, d); err != nil {
-		return err
-	}
-	step("done")
-	return nil
-}
 
 func TestProcessesShareBlobs(t *testing.T) {
 	t.Parallel()
@@ -207,33 +47,6 @@ func TestProcessesShareBlobs(t *testing.T) {
 	}
 	if left := temporaries(t, open(t, root)); left != nil {
 		t.Errorf("left: %v", left)
-	}
-}
-
-// background runs a child until the returned function is called. The child has
-// printed its first line when background returns.
-func background(t *testing.T, what string, args ...string) (pid int, end func()) {
-	t.Helper()
-	cmd := command(t.Context(), what, args...)
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
-		t.Fatal(line, err)
-	}
-	return cmd.Process.Pid, func() {
-		if err := errors.Join(stdin.Close(), cmd.Wait()); err != nil {
-			t.Fatal(err)
-		}
 	}
 }
 
@@ -303,30 +116,38 @@ func TestPruneBesideAnotherProcess(t *testing.T) {
 	}
 }
 
-// kill runs childBuild and kills it some time after its n-th step. It returns
-// false when the child was done before.
-func kill(t *testing.T, root, name string, n int, after time.Duration) bool {
+// kill runs childBuild and kills it while it waits at its n-th step. With goOn it
+// does not wait there, and is killed some time after: anywhere, or not at all.
+func kill(t *testing.T, root, name string, n int, goOn bool, after time.Duration) {
 	t.Helper()
-	cmd := command(t.Context(), "build", root, name)
+	args := []string{root, name}
+	if !goOn {
+		args = append(args, strconv.Itoa(n))
+	}
+	cmd := command(t.Context(), "build", args...)
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	lines := bufio.NewScanner(stdout)
-	for i := 0; i < n && lines.Scan(); i++ {
-		if lines.Text() == "done" {
+	for i := range n {
+		if !lines.Scan() {
+			t.Errorf("%d steps, want %d", i, n)
 			break
 		}
 	}
 	time.Sleep(after) // no synchronisation: any moment is a good one to die
 	_ = cmd.Process.Kill()
-	for lines.Scan() {
-	}
-	return cmd.Wait() != nil
+	_ = cmd.Wait()
+	_ = stdin.Close()
 }
 
 // A build is killed at each of its steps, and at many moments of its commit:
@@ -365,15 +186,12 @@ func TestKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	steps := 4*5 + 4 + 2 // lines before "commit"
-	for n := range steps {
-		if !kill(t, root, fmt.Sprintf("killed:n%d", n), n, time.Duration(n%3)*time.Millisecond) {
-			t.Errorf("step %d: not killed", n)
-		}
+	for n := range buildSteps {
+		kill(t, root, fmt.Sprintf("killed:n%d", n), n+1, false, 0)
 		check()
 	}
-	for i := range 15 {
-		kill(t, root, fmt.Sprintf("killed:v%d", i), steps+1, time.Duration(i)*300*time.Microsecond)
+	for i := range 15 { // while it commits
+		kill(t, root, fmt.Sprintf("killed:v%d", i), commitStep, true, time.Duration(i)*300*time.Microsecond)
 		check()
 	}
 	if err := command(t.Context(), "build", root, "killed").Run(); err != nil {
@@ -403,9 +221,7 @@ func TestPowerFailure(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	commit(t, open(t, root), "earlier", "one")
-	if kill(t, root, "lost", 27, 0); t.Failed() {
-		t.Fatal("not killed")
-	}
+	kill(t, root, "lost", commitStep, false, 0)
 	records, err := filepath.Glob(filepath.Join(root, "tmp/session-*"))
 	if err != nil || len(records) == 0 {
 		t.Fatalf("no record: %v", err)
@@ -454,21 +270,7 @@ func TestPowerFailure(t *testing.T) {
 func TestPowerFailureAfterCommit(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	cmd := command(t.Context(), "stay", root, "a")
-	if _, err := cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	for lines := bufio.NewScanner(stdout); lines.Scan() && lines.Text() != "done"; {
-	}
-	_ = cmd.Process.Kill()
-	_ = cmd.Wait()
+	kill(t, root, "a", buildSteps, false, 0) // after its commit
 	records, err := filepath.Glob(filepath.Join(root, "tmp/session-*"))
 	if err != nil || len(records) != 1 {
 		t.Fatalf("records %v: %v", records, err)
@@ -534,9 +336,4 @@ func TestCancelled(t *testing.T) {
 	if has, _ := s.HasBlob(t.Context(), done.Digest); !has {
 		t.Error("the finished blob is gone")
 	}
-}
-
-// named returns the reference of a short name.
-func named(name string) ref.Reference {
-	return ref.Reference{Registry: ref.DefaultRegistry, Repository: "library/" + name, Tag: ref.DefaultTag}
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -58,10 +59,17 @@ func (s *Store) Prune(ctx context.Context, o PruneOptions) (_ *Pruned, err error
 		return out, fmt.Errorf("prune: %w", err)
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	if ok, err := tryFlock(lock, true); err != nil {
-		return out, fmt.Errorf("prune: %w", err)
-	} else if !ok {
+	// A program that is being started holds the locks of the one that starts it
+	// for a moment.
+	patience, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	switch err := waitFlock(patience, lock, true); {
+	case ctx.Err() != nil:
+		return out, fmt.Errorf("prune: %w", context.Cause(ctx))
+	case errors.Is(err, context.DeadlineExceeded):
 		return out, fmt.Errorf("prune: %w: %s writes to it", ErrBusy, s.holders())
+	case err != nil:
+		return out, fmt.Errorf("prune: %w", err)
 	}
 	plan, err := s.plan(ctx, o)
 	if err != nil {

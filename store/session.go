@@ -16,9 +16,10 @@ import (
 // long as the process lives, tells a later one what to look at after a power
 // failure: all that came into being after the record and was never flushed.
 type session struct {
-	record *os.File // ROOT/tmp/session-*: sessionHead, then one layer ID a line
-	shared *os.File // a shared lock on locks/store, which keeps prune away
-	dirty  bool     // something was published since the last flush began; guarded by Store.mu
+	record  *os.File // ROOT/tmp/session-*: sessionHead, then one layer ID a line
+	flushed bool     // the record is; it must be before the first rename. Guarded by Store.mu
+	shared  *os.File // a shared lock on locks/store, which keeps prune away
+	dirty   bool     // something was published since the last flush began; guarded by Store.mu
 }
 
 // sessionHead is the first line of a session record.
@@ -49,11 +50,11 @@ func (s *Store) begin(ctx context.Context) (*session, error) {
 
 // published notes that something was renamed to its place: Close must leave the
 // record then.
-func (s *Store) published(yes bool) {
+func (s *Store) published() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.session != nil {
-		s.session.dirty = yes
+		s.session.dirty = true
 	}
 }
 
@@ -80,13 +81,28 @@ func (s *Store) newSession(ctx context.Context) (_ *session, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := n.record.Write(append(head, '\n')); err != nil {
-		return nil, err
+	_, err = n.record.Write(append(head, '\n'))
+	return n, err
+}
+
+// publish renames a temporary to its place once the record is on disk, which a
+// session that writes nothing, such as a warm build, need not wait for.
+func (s *Store) publish(ctx context.Context, from, to string) error {
+	n, err := s.begin(ctx)
+	if err != nil {
+		return err
 	}
-	if err := n.record.Sync(); err != nil {
-		return nil, err
+	s.mu.Lock()
+	if !n.flushed {
+		err = errors.Join(n.record.Sync(), syncDir(s.path("tmp")))
+		n.flushed = err == nil
 	}
-	return n, syncDir(s.path("tmp"))
+	s.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("write session record: %w", err)
+	}
+	defer s.published()
+	return os.Rename(from, to)
 }
 
 // makeDirs makes what a store consists of. Only its owner may look into
@@ -134,10 +150,8 @@ func (s *Store) note(ctx context.Context, id digest.Digest) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	n.flushed = false
 	if _, err := n.record.WriteString(id.String() + "\n"); err != nil {
-		return fmt.Errorf("write session record: %w", err)
-	}
-	if err := n.record.Sync(); err != nil {
 		return fmt.Errorf("write session record: %w", err)
 	}
 	return nil
@@ -150,7 +164,13 @@ func (s *Store) flush(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.published(false) // before: what comes after this line may miss the flush
+	s.mu.Lock()
+	clean := !n.dirty
+	n.dirty = false // before the flush: what comes after this line may miss it
+	s.mu.Unlock()
+	if clean && len(s.records()) == 1 {
+		return nil // nothing that this or another session published can be unflushed
+	}
 	return s.bury(n.record)
 }
 
