@@ -10,7 +10,7 @@ export CGO_ENABLED ?= 0
 .PHONY: build programs test check unit conformance demo real corpus fuzz bench bench-mirror clean test-policy test-cluster
 
 build: ## build bin/sealer
-	$(GO) build -trimpath -o bin/sealer ./cmd/sealer
+	$(GO) build -trimpath -ldflags "-s -w" -o bin/sealer ./cmd/sealer
 
 test: check unit conformance demo real corpus ## everything that CI runs
 
