@@ -7,7 +7,7 @@ GO ?= go
 export CGO_ENABLED ?= 0
 
 # bench-* and the like stand with the scripts that they run.
-.PHONY: build programs test check unit conformance demo real corpus fuzz bench bench-mirror clean test-policy test-cluster
+.PHONY: build programs reproduce test check unit conformance demo real corpus fuzz bench bench-mirror clean test-policy test-cluster
 
 build: ## build bin/sealer
 	$(GO) build -trimpath -ldflags "-s -w" -o bin/sealer ./cmd/sealer
@@ -26,6 +26,9 @@ programs: build ## also the upstream and the witness that the demos use
 
 demo: programs ## the main job, end to end, with no network
 	@bash examples/demo.sh
+
+reproduce: programs ## the same image from two clones: other path, user, umask, time zone, host name
+	@bash build/reproduce.sh
 
 real: programs ## one ClusterImage out of real charts and manifests
 	@bash examples/real.sh
