@@ -12,7 +12,7 @@ export CGO_ENABLED ?= 0
 build: ## build bin/sealer
 	$(GO) build -trimpath -ldflags "-s -w" -o bin/sealer ./cmd/sealer
 
-test: check unit conformance demo real corpus ## everything that CI runs
+test: check unit conformance demo reproduce real corpus ## everything that CI runs
 
 check: ## formatting, vet, shell scripts
 	@bash .ci/check
