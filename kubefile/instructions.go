@@ -38,7 +38,7 @@ type Maintainer struct {
 // Copy is COPY or ADD: SRC... DEST.
 type Copy struct {
 	At
-	Add      bool     // ADD: a tar in the context is unpacked
+	Add      bool     // written as ADD, which means the same: archives are not unpacked
 	Sources  []string // paths and patterns in the context, URLs, git URLs, "<<NAME" for a heredoc
 	Dest     string   // directory or file in the rootfs
 	Chmod    string   // octal, "" keeps 0644 or 0755
