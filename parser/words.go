@@ -13,10 +13,9 @@ var (
 
 const space = " \t\r\n\v\f"
 
-// cutWord returns the first word of s with its quotes and escapes as written,
-// and what follows it without leading white space.
-func cutWord(s string, escape rune) (word, rest string, err error) {
-	s = strings.TrimLeft(s, space)
+// bare returns the index of the first rune of s outside of quotes and escapes
+// that stop accepts, or -1, and whether a quote is open where it ended.
+func bare(s string, escape rune, stop func(rune) bool) (at int, open bool) {
 	quote := rune(0)
 	escaped := false
 	for i, r := range s {
@@ -31,14 +30,25 @@ func cutWord(s string, escape rune) (word, rest string, err error) {
 			}
 		case r == '"' || r == '\'':
 			quote = r
-		case strings.ContainsRune(space, r):
-			return s[:i], strings.TrimLeft(s[i:], space), nil
+		case stop(r):
+			return i, false
 		}
 	}
-	if quote != 0 {
+	return -1, quote != 0
+}
+
+// cutWord returns the first word of s with its quotes and escapes as written,
+// and what follows it without leading white space.
+func cutWord(s string, escape rune) (word, rest string, err error) {
+	s = strings.TrimLeft(s, space)
+	at, open := bare(s, escape, func(r rune) bool { return strings.ContainsRune(space, r) })
+	switch {
+	case open:
 		return s, "", errQuote
+	case at < 0:
+		return s, "", nil
 	}
-	return s, "", nil
+	return s[:at], strings.TrimLeft(s[at:], space), nil
 }
 
 // splitWords returns the words of s.
@@ -71,27 +81,13 @@ func cutFlags(s string, escape rune) (flags []string, rest string, err error) {
 	return flags, strings.TrimRight(s, space), nil
 }
 
-// cutBare cuts s at the first sep outside of quotes.
+// cutBare cuts s at the first sep outside of quotes; sep is one byte long.
 func cutBare(s string, sep, escape rune) (before, after string, found bool) {
-	quote := rune(0)
-	escaped := false
-	for i, r := range s {
-		switch {
-		case escaped:
-			escaped = false
-		case r == escape && quote != '\'':
-			escaped = true
-		case quote != 0:
-			if r == quote {
-				quote = 0
-			}
-		case r == '"' || r == '\'':
-			quote = r
-		case r == sep:
-			return s[:i], s[i+1:], true
-		}
+	at, _ := bare(s, escape, func(r rune) bool { return r == sep })
+	if at < 0 {
+		return s, "", false
 	}
-	return s, "", false
+	return s[:at], s[at+1:], true
 }
 
 // jsonList reads a JSON list of strings.

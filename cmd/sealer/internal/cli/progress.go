@@ -78,9 +78,6 @@ func (p *progress) step(text string) {
 	}
 }
 
-// line prints one line of a program that runs, above the bar.
-func (p *progress) line(text string) { p.step(text) }
-
 // Close ends the bar, so that what is printed next begins a new line.
 func (p *progress) Close() {
 	p.mu.Lock()
