@@ -108,6 +108,9 @@ func (s *scanner) embeddedDocument(p place, n *yaml.Node) {
 		return
 	}
 	w := walker{s: s, p: p}
+	if isSeq(n) && s.jsonPatch(p, n) {
+		return
+	}
 	if isSeq(n) {
 		w.list(entry{key: "", value: n}, "", inherited{}, 0)
 		return

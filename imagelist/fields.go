@@ -240,10 +240,6 @@ func (w walker) insideImage(e entry, path string) {
 	switch norm(e.key) {
 	case "value", "ref", "reference", "url", "uri", "fullname", "image", "full", "path":
 		w.candidate("image", e.value.Value, e.value.Line, atKey(path, e.key))
-	case "name", "repository", "registry", "tag", "version", "digest", "pullpolicy":
-		if v := judge("image", e.value.Value); v.confidence == High && strings.Contains(e.value.Value, "/") {
-			w.candidate("image", e.value.Value, e.value.Line, atKey(path, e.key))
-		}
 	default:
 		if v := judge("image", e.value.Value); v.confidence == High && strings.Contains(e.value.Value, "/") {
 			w.candidate("image", e.value.Value, e.value.Line, atKey(path, e.key))

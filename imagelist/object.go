@@ -1,7 +1,6 @@
 package imagelist
 
 import (
-	"path"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -137,49 +136,17 @@ func (s *scanner) object(p place, n *yaml.Node, kind string) {
 		s.definition(n)
 	case podSpecPath(p) != nil:
 		s.workload(p, n)
+	case (kind == "Kustomization" || kind == "Component") && (p.group == "" || p.group == "kustomize.config.k8s.io"):
+		s.kustomization(p, n)
 	case p.podSpecsOnly:
 		s.podSpecsIn(p, n, "")
 	case kind == "ConfigMap" && p.group == "":
 		s.configMap(p, n)
 	case kind == "Secret" && p.group == "":
 		s.secret(p, n)
-	case kind == "Kustomization" && (p.group == "" || p.group == "kustomize.config.k8s.io"):
-		s.kustomization(p, n)
 	case kind == "List":
 	default:
 		s.custom(p, n)
-	}
-}
-
-func kustomizationFile(name string) bool {
-	switch path.Base(name) {
-	case "kustomization.yaml", "kustomization.yml":
-		return true
-	}
-	return false
-}
-
-// kustomization takes the images that a kustomization puts in place of those
-// of its resources.
-func (s *scanner) kustomization(p place, n *yaml.Node) {
-	if p.object == "" {
-		p.object = "Kustomization"
-	}
-	for i, it := range items(get(n, "images")) {
-		name, tag, digest := text(it, "newName"), text(it, "newTag"), text(it, "digest")
-		if name == "" {
-			name = text(it, "name")
-		}
-		if name == "" || tag == "" && digest == "" {
-			continue
-		}
-		if tag != "" {
-			name += ":" + tag
-		}
-		if digest != "" {
-			name += "@" + digest
-		}
-		s.add(p, it.Line, atIndex("images", i), name, "kustomization", Medium)
 	}
 }
 

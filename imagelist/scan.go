@@ -104,6 +104,7 @@ func Scan(ctx context.Context, fsys fs.FS, o Options) (*Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	s.kustomize()
 	s.addFamilies()
 	s.applyRules()
 	s.res.sort()
@@ -121,6 +122,8 @@ type scanner struct {
 	apis   map[string]bool // what the CRDs found bring
 	kinds  map[string]bool // group/Kind of the objects found
 	faults []fault
+
+	kustomizations []*kustomization
 
 	renderTime time.Duration // for one chart; 0 is maxRenderTime
 }
@@ -310,7 +313,7 @@ func (s *scanner) otherFile(name string) {
 	if err != nil || info.Size() > maxOther || info.Size() == 0 {
 		return
 	}
-	if !hasObject(s.fsys, name) {
+	if !kustomizationFile(name) && !hasObject(s.fsys, name) {
 		return
 	}
 	data, err := readLimited(s.fsys, name, maxOther)
@@ -323,7 +326,7 @@ func (s *scanner) otherFile(name string) {
 	}
 	docs, _ := documents(data)
 	for _, d := range docs {
-		if text(d.node, "apiVersion") != "" && text(d.node, "kind") != "" {
+		if kustomizationFile(name) || text(d.node, "apiVersion") != "" && text(d.node, "kind") != "" {
 			s.document(place{file: name, base: d.line, podSpecsOnly: true, limit: High}, d)
 		}
 	}
