@@ -7,6 +7,7 @@ import (
 	"github.com/clusterimage/sealer/build"
 	"github.com/clusterimage/sealer/registry/mirror"
 	"github.com/clusterimage/sealer/registry/platform"
+	"github.com/clusterimage/sealer/store"
 )
 
 // printBuild prints what a build made, or what a dry run would fetch.
@@ -17,6 +18,9 @@ func (a *app) printBuild(f *buildFlags, o build.Options, r *build.Result) error 
 	}
 	for _, im := range r.Images {
 		b := builtImage{Platform: platform.String(im.Platform), Digest: im.Descriptor.Digest, Images: im.Config.Images}
+		if im.Mirror != nil && o.DryRun {
+			b.Images = planned(im.Mirror)
+		}
 		if im.Mirror != nil {
 			b.Fetch = &transferCounts{Blobs: im.Mirror.Fetched.Blobs, Bytes: im.Mirror.Fetched.Bytes, ReusedBytes: im.Mirror.Reused.Bytes}
 		}
@@ -41,6 +45,15 @@ func (a *app) printBuild(f *buildFlags, o build.Options, r *build.Result) error 
 		_, err := fmt.Fprintln(w, v.Digest)
 		return err
 	})
+}
+
+// planned returns the images that a build would mirror.
+func planned(m *mirror.Result) []store.MirroredImage {
+	var out []store.MirroredImage
+	for _, im := range m.Images {
+		out = append(out, store.MirroredImage{Reference: im.Reference.String(), Digest: im.Descriptor.Digest, Size: im.Size})
+	}
+	return out
 }
 
 // fetched says what a mirror run moved.

@@ -72,9 +72,10 @@ func report(ctx context.Context, w io.Writer, cmd *cobra.Command, err error, sta
 	var usage usageError
 	isUsage := errors.As(err, &usage) || !started
 	lines := strings.Split(strings.TrimRight(err.Error(), "\n"), "\n")
-	if len(lines) == 1 {
-		fmt.Fprintf(w, "Error: %s\n", lines[0])
-	} else {
+	switch {
+	case len(lines) == 1 || !started: // cobra's suggestions are lines of one error
+		fmt.Fprintf(w, "Error: %s\n", strings.Join(lines, "\n"))
+	default:
 		fmt.Fprintf(w, "Error: %d faults:\n", len(lines))
 		for _, l := range lines {
 			fmt.Fprintf(w, "  %s\n", l)

@@ -3,12 +3,16 @@ package cli
 import (
 	"fmt"
 	"io"
+	"path"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/opencontainers/go-digest"
 	"github.com/spf13/cobra"
 
 	"github.com/clusterimage/sealer/registry/platform"
+	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/store"
 )
 
@@ -26,18 +30,27 @@ func (a *app) images() *cobra.Command {
 	var o output
 	var quiet bool
 	cmd := &cobra.Command{
-		Use:     "images",
+		Use:     "images [NAME...]",
 		Aliases: []string{"ls"},
 		Short:   "List the images in the store",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Long: `List the images in the store: all, or those of a name. A NAME without a tag means
+every tag of it; * and ? stand for what a name may hold, except for a slash.`,
+		Example: `  sealer images my-app
+  sealer images 'registry.example/team/*'`,
+		ValidArgsFunction: a.completeImages,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(); err != nil {
 				return err
+			}
+			for _, pattern := range args {
+				if _, err := path.Match(pattern, ""); err != nil {
+					return usagef("images %q: %w", pattern, err)
+				}
 			}
 			var rows []imageRow
 			err := a.withStore(func(s *store.Store) error {
 				images, err := s.Images(cmd.Context())
-				rows = imageRows(images)
+				rows = slices.DeleteFunc(imageRows(images), func(r imageRow) bool { return !r.matches(args) })
 				return err
 			})
 			if err != nil {
@@ -71,6 +84,22 @@ func imageRows(images []store.Image) []imageRow {
 		}
 	}
 	return rows
+}
+
+// matches reports whether one of the patterns is for the row's name, with or
+// without its tag, or the start of its ID; no patterns are for all.
+func (r imageRow) matches(patterns []string) bool {
+	name, err := ref.Parse(r.Name)
+	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool {
+		names := []string{r.Name}
+		if err == nil {
+			all := name.String()
+			name.Tag, name.Digest = "", ""
+			names = append(names, all, name.Name(), strings.TrimSuffix(name.Familiar(), ":latest"))
+		}
+		return slices.ContainsFunc(names, func(n string) bool { ok, _ := path.Match(p, n); return ok }) ||
+			len(p) >= 4 && strings.HasPrefix(r.Digest.Encoded(), strings.TrimPrefix(p, "sha256:"))
+	})
 }
 
 func printImages(w io.Writer, rows []imageRow) error {

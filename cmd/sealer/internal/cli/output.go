@@ -29,7 +29,7 @@ func (o *output) flags(cmd *cobra.Command, choices ...string) {
 		}
 	}
 	cmd.Flags().StringVarP(&o.kind, "output", "o", choices[0], "output: "+strings.Join(o.choices, ", "))
-	cmd.Flags().StringVar(&o.format, "format", "", "print with this Go template instead")
+	cmd.Flags().StringVar(&o.format, "format", "", "print with this Go template instead, over what -o json prints: {{.name}}")
 }
 
 // check refuses a value of -o that the command does not know, and a template
@@ -73,10 +73,11 @@ func (o *output) print(w io.Writer, v any, other func(w io.Writer) error, items 
 			items = []any{v}
 		}
 		for _, it := range items {
-			if err := t.Execute(w, it); err != nil {
-				return fmt.Errorf("--format: %w", err)
+			text, err := render(t, it)
+			if err != nil {
+				return usageError{fmt.Errorf("--format: %w", err)}
 			}
-			fmt.Fprintln(w)
+			fmt.Fprintln(w, text)
 		}
 		return nil
 	}
@@ -97,6 +98,26 @@ func (o *output) print(w io.Writer, v any, other func(w io.Writer) error, items 
 		return err
 	}
 	return other(w)
+}
+
+// render executes t on v, whose fields have the names of Go ({{.Spec.ID}}) or
+// those that -o json prints ({{.spec.id}}).
+func render(t *template.Template, v any) (string, error) {
+	var b strings.Builder
+	if t.Execute(&b, v) == nil {
+		return b.String(), nil
+	}
+	printed, err := json.Marshal(v)
+	if err != nil {
+		return "", err
+	}
+	var fields any
+	if err := json.Unmarshal(printed, &fields); err != nil {
+		return "", err
+	}
+	b.Reset()
+	err = t.Option("missingkey=error").Execute(&b, fields)
+	return b.String(), err
 }
 
 // table writes rows in aligned columns.

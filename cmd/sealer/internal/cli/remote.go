@@ -27,6 +27,9 @@ func (r *registryFlags) add(f *pflag.FlagSet) {
 
 // client makes the client of one run of a command.
 func (a *app) client(r *registryFlags, credentials []remote.Credential) (*remote.Client, error) {
+	if r.jobs < 0 {
+		return nil, usagef("--jobs %d: want a number of transfers, or 0 for the default", r.jobs)
+	}
 	conf := r.registriesConf
 	if conf == "" {
 		conf = os.Getenv("CONTAINERS_REGISTRIES_CONF")
