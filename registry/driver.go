@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	storagedriver "github.com/distribution/distribution/v3/registry/storage/driver"
@@ -44,7 +45,11 @@ func (driverFactory) Create(_ context.Context, parameters map[string]any) (stora
 // layers is a read-only storage driver: the union of the registry trees of
 // several layer directories.
 type layers struct {
-	roots []*os.Root // highest layer first
+	roots []*dir // highest layer first
+	// where remembers which of several layers has a path that was found, for a
+	// pull asks for each a few times, and the layers never change. What is not
+	// there is not remembered, so it holds no more than the trees do.
+	where sync.Map // path -> index in roots
 }
 
 // openLayers opens the registry trees of dirs, lowest first. A directory
@@ -66,8 +71,8 @@ func openLayers(dirs []string) (*layers, error) {
 
 // openTree opens the registry tree of a layer; it is nil when the layer has
 // none: no such directory, or something else of that name.
-func openTree(dir string) (*os.Root, error) {
-	layer, err := os.OpenRoot(dir)
+func openTree(path string) (*dir, error) {
+	layer, err := os.OpenRoot(path)
 	if err != nil {
 		return nil, err
 	}
@@ -82,22 +87,23 @@ func openTree(dir string) (*os.Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !whole(root) {
-		return nil, root.Close()
+	d, err := newDir(root)
+	if err != nil || !d.whole() {
+		return nil, errors.Join(err, root.Close())
 	}
-	return root, nil
+	return d, nil
 }
 
-// whole reports whether root is a registry tree, and is still there.
-func whole(root *os.Root) bool {
-	info, err := root.Stat(tree.RepositoryPath(""))
-	return err == nil && info.IsDir()
+// whole reports whether d is a registry tree, and is still there.
+func (d *dir) whole() bool {
+	info, err := d.stat(tree.RepositoryPath(""))
+	return err == nil && info.dir
 }
 
 func (l *layers) close() error {
 	var errs []error
 	for _, r := range l.roots {
-		errs = append(errs, r.Close())
+		errs = append(errs, r.close())
 	}
 	return errors.Join(errs...)
 }
@@ -115,18 +121,36 @@ func absent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || strings.HasSuffix(err.Error(), "not a directory")
 }
 
-// open returns the highest layer's file at path.
-func (l *layers) open(path string) (*os.File, error) {
-	for _, r := range l.roots {
-		f, err := r.Open(relative(path))
-		if err == nil {
-			return f, nil
-		}
-		if !absent(err) {
-			return nil, l.fault(err)
+// find calls try with the layers, highest first, until one has path.
+func (l *layers) find(path string, try func(d *dir, path string) error) error {
+	name := relative(path)
+	if i, ok := l.where.Load(path); ok {
+		if err := try(l.roots[i.(int)], name); err == nil {
+			return nil
 		}
 	}
-	return nil, notFound(path)
+	for i, d := range l.roots {
+		err := try(d, name)
+		if err == nil {
+			if i > 0 {
+				l.where.Store(path, i)
+			}
+			return nil
+		}
+		if !absent(err) {
+			return l.fault(err)
+		}
+	}
+	return notFound(path)
+}
+
+// open returns the highest layer's file at path.
+func (l *layers) open(path string) (f *os.File, err error) {
+	err = l.find(path, func(d *dir, name string) (err error) {
+		f, err = d.open(name)
+		return err
+	})
+	return f, err
 }
 
 func notFound(path string) error {
@@ -169,16 +193,16 @@ func (l *layers) Reader(_ context.Context, path string, offset int64) (io.ReadCl
 
 // Stat implements storagedriver.StorageDriver.
 func (l *layers) Stat(_ context.Context, path string) (storagedriver.FileInfo, error) {
-	for _, r := range l.roots {
-		info, err := r.Stat(relative(path))
-		if err == nil {
-			return fileInfo{path, info}, nil
-		}
-		if !absent(err) {
-			return nil, l.fault(err)
-		}
+	var info fileInfo
+	err := l.find(path, func(d *dir, name string) (err error) {
+		info, err = d.stat(name)
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
-	return nil, notFound(path)
+	info.path = path
+	return info, nil
 }
 
 // List implements storagedriver.StorageDriver: the union of the layers' entries.
@@ -186,7 +210,7 @@ func (l *layers) List(_ context.Context, path string) ([]string, error) {
 	var out []string
 	found := false
 	for _, r := range l.roots {
-		names, err := readNames(r, relative(path))
+		names, err := r.names(relative(path))
 		if err != nil {
 			if absent(err) {
 				continue
@@ -203,15 +227,6 @@ func (l *layers) List(_ context.Context, path string) ([]string, error) {
 	}
 	slices.Sort(out)
 	return slices.Compact(out), nil
-}
-
-func readNames(r *os.Root, path string) ([]string, error) {
-	d, err := r.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	return d.Readdirnames(-1)
 }
 
 // Walk implements storagedriver.StorageDriver.
@@ -250,13 +265,15 @@ func (l *layers) Delete(context.Context, string) error { return readOnly() }
 
 func readOnly() error { return storagedriver.ErrUnsupportedMethod{DriverName: driverName} }
 
-// fileInfo is an fs.FileInfo under its full path.
+// fileInfo is what there is to know of a file, under its full path.
 type fileInfo struct {
-	path string
-	info fs.FileInfo
+	path     string
+	size     int64
+	modified time.Time
+	dir      bool
 }
 
 func (f fileInfo) Path() string       { return f.path }
-func (f fileInfo) Size() int64        { return f.info.Size() }
-func (f fileInfo) ModTime() time.Time { return f.info.ModTime() }
-func (f fileInfo) IsDir() bool        { return f.info.IsDir() }
+func (f fileInfo) Size() int64        { return f.size }
+func (f fileInfo) ModTime() time.Time { return f.modified }
+func (f fileInfo) IsDir() bool        { return f.dir }

@@ -174,8 +174,8 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) health(w http.ResponseWriter) {
-	for _, root := range h.layers.roots {
-		if !whole(root) {
+	for _, d := range h.layers.roots {
+		if !d.whole() {
 			http.Error(w, "a layer is gone or cannot be read", http.StatusServiceUnavailable)
 			return
 		}
