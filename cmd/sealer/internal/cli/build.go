@@ -205,13 +205,13 @@ func (a *app) runBuild(cmd *cobra.Command, f *buildFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	p := a.newProgress()
+	p := a.newProgress(f.quiet)
 	o.Progress = func(e build.Event) {
 		switch {
 		case e.Transfer != nil:
 			p.transfer(*e.Transfer)
 		case e.Warning != "":
-			p.step("Warning: " + e.Warning)
+			p.warning(e.Warning)
 		default:
 			p.step(e.Step + e.Line)
 		}
@@ -225,6 +225,7 @@ func (a *app) runBuild(cmd *cobra.Command, f *buildFlags, args []string) error {
 		result, err := build.Build(cmd.Context(), s, c, o)
 		p.Close()
 		if err != nil {
+			p.failed()
 			return buildFailed(err)
 		}
 		return a.printBuild(f, o, result)

@@ -28,12 +28,19 @@ type progress struct {
 	last    remote.Event
 	pending bool // last has not been shown
 	drawn   bool // the bar stands on the current line
+	held    []string
 }
 
-// newProgress makes the progress of one run. Close it before results or errors
-// are printed.
-func (a *app) newProgress() *progress {
+// heldLines is how many steps are kept for an error when none are shown.
+const heldLines = 20
+
+// newProgress makes the progress of one run; quiet shows none unless the user
+// chose how. Close it before results or errors are printed.
+func (a *app) newProgress(quiet bool) *progress {
 	p := &progress{w: a.Err, mode: a.progress, every: 2 * time.Second}
+	if p.mode == "auto" && quiet {
+		p.mode = "none"
+	}
 	if p.mode == "auto" {
 		p.mode = "plain"
 		if f, ok := a.Err.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
@@ -70,12 +77,36 @@ func (p *progress) step(text string) {
 	defer p.mu.Unlock()
 	switch p.mode {
 	case "none":
+		p.held = append(p.held[max(0, len(p.held)-heldLines+1):], text)
 	case "json":
 		p.json(map[string]any{"op": "step", "text": text})
 	default:
 		p.finishBar()
 		fmt.Fprintln(p.w, text)
 	}
+}
+
+// warning says what the user should know; no mode keeps it back.
+func (p *progress) warning(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mode == "json" {
+		p.json(map[string]any{"op": "warning", "text": text})
+		return
+	}
+	p.finishBar()
+	fmt.Fprintln(p.w, "Warning: "+text)
+}
+
+// failed shows the last steps that were kept back, since the output of a
+// command that failed is part of them.
+func (p *progress) failed() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, text := range p.held {
+		fmt.Fprintln(p.w, text)
+	}
+	p.held = nil
 }
 
 // Close ends the bar, so that what is printed next begins a new line.

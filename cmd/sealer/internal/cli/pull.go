@@ -35,7 +35,7 @@ again. Of an image for several platforms all come, or those of --platform.`,
 			}
 			return a.withStore(func(s *store.Store) error {
 				for _, name := range args {
-					d, err := a.pullOne(cmd.Context(), s, c, name, want)
+					d, err := a.pullOne(cmd.Context(), s, c, name, want, quiet)
 					if err != nil {
 						return err
 					}
@@ -55,12 +55,12 @@ again. Of an image for several platforms all come, or those of --platform.`,
 	return cmd
 }
 
-func (a *app) pullOne(ctx context.Context, s *store.Store, c *remote.Client, name string, platforms []ocispec.Platform) (digest.Digest, error) {
+func (a *app) pullOne(ctx context.Context, s *store.Store, c *remote.Client, name string, platforms []ocispec.Platform, quiet bool) (digest.Digest, error) {
 	from, err := ref.Parse(name)
 	if err != nil {
 		return "", err
 	}
-	p := a.newProgress()
+	p := a.newProgress(quiet)
 	desc, err := c.Pull(ctx, s, from, remote.PullOptions{Platforms: platforms, Progress: p.transfer})
 	p.Close()
 	if err != nil {

@@ -33,7 +33,7 @@ Only what the registry lacks is sent. The digest there is the digest here.`,
 				if err != nil {
 					return notFound(err)
 				}
-				p := a.newProgress()
+				p := a.newProgress(false)
 				err = c.Push(cmd.Context(), s, im.Descriptor, to, remote.PushOptions{
 					MountFrom: mirror.MountFrom(im.Documents),
 					Progress:  p.transfer,

@@ -55,7 +55,7 @@ digest alone cannot be had then, and fails.`,
 					}
 					docs = append(docs, im.Documents...)
 				}
-				bar := a.newProgress()
+				bar := a.newProgress(false)
 				pushed, err := mirror.Push(cmd.Context(), c, s, docs, target, mirror.PushOptions{Progress: bar.transfer})
 				bar.Close()
 				for _, im := range pushed {
