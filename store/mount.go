@@ -60,7 +60,8 @@ func (s *Store) Mount(ctx context.Context, nameOrID string, o MountOptions) (_ *
 }
 
 func (s *Store) mount(ctx context.Context, m *Mounted) (err error) {
-	dirs, err := s.OverlayDirs(ctx, m.Layers, false)
+	userxattr := InUserNamespace()
+	dirs, err := s.OverlayDirs(ctx, m.Layers, userxattr)
 	if err != nil {
 		return err
 	}
@@ -92,7 +93,7 @@ func (s *Store) mount(ctx context.Context, m *Mounted) (err error) {
 	if err := s.replaceFile(ctx, s.mountRecord(m.Dir), b); err != nil {
 		return err
 	}
-	if err := mountOverlay(dirs, m.Dir); err != nil {
+	if err := mountOverlay(dirs, m.Dir, userxattr); err != nil {
 		return errors.Join(err, s.forget(m))
 	}
 	return nil

@@ -48,6 +48,15 @@ func bootID() string {
 	return strings.TrimSpace(string(b))
 }
 
+// InUserNamespace reports whether this process is in another user namespace
+// than the machine's first, where root may not set attributes of the namespace
+// "trusted." and may have no right to most owners.
+func InUserNamespace() bool {
+	const first = 0xeffffffd // PROC_USER_INIT_INO, part of Linux's interface
+	var st unix.Stat_t
+	return unix.Stat("/proc/self/ns/user", &st) == nil && st.Ino != first
+}
+
 // freeSpace returns the bytes that an ordinary user may still write at dir.
 func freeSpace(dir string) (int64, error) {
 	var st unix.Statfs_t
@@ -121,7 +130,7 @@ func copyAttributes(from, to string) error {
 }
 
 // mountOverlay mounts dirs, lowest first, read-only at target.
-func mountOverlay(dirs []string, target string) error {
+func mountOverlay(dirs []string, target string, userxattr bool) error {
 	fs, err := unix.Fsopen("overlay", unix.FSOPEN_CLOEXEC)
 	if err != nil {
 		return fmt.Errorf("overlayfs: %w", err)
@@ -130,7 +139,12 @@ func mountOverlay(dirs []string, target string) error {
 	// One option for each directory: no length limit, no escaping of colons.
 	for i := len(dirs) - 1; i >= 0; i-- {
 		if err := unix.FsconfigSetString(fs, "lowerdir+", dirs[i]); err != nil {
-			return mountOverlayOld(dirs, target, err)
+			return mountOverlayOld(dirs, target, userxattr, err)
+		}
+	}
+	if userxattr {
+		if err := unix.FsconfigSetFlag(fs, "userxattr"); err != nil {
+			return fmt.Errorf("overlayfs: %w", err)
 		}
 	}
 	if err := unix.FsconfigCreate(fs); err != nil {
@@ -148,12 +162,16 @@ func mountOverlay(dirs []string, target string) error {
 }
 
 // mountOverlayOld is mountOverlay before Linux 6.5.
-func mountOverlayOld(dirs []string, target string, first error) error {
+func mountOverlayOld(dirs []string, target string, userxattr bool, first error) error {
 	var lower []string
 	for i := len(dirs) - 1; i >= 0; i-- {
 		lower = append(lower, strings.ReplaceAll(dirs[i], ":", `\:`))
 	}
-	err := unix.Mount("overlay", target, "overlay", unix.MS_RDONLY|unix.MS_NODEV, "lowerdir="+strings.Join(lower, ":"))
+	options := "lowerdir=" + strings.Join(lower, ":")
+	if userxattr {
+		options += ",userxattr"
+	}
+	err := unix.Mount("overlay", target, "overlay", unix.MS_RDONLY|unix.MS_NODEV, options)
 	if err != nil {
 		return fmt.Errorf("mount overlayfs at %s: %w (and %w)", target, err, first)
 	}

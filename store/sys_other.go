@@ -18,6 +18,9 @@ func syncFS(f *os.File) error { return f.Sync() }
 
 func bootID() string { return "" }
 
+// InUserNamespace is false: only Linux has them.
+func InUserNamespace() bool { return false }
+
 func freeSpace(string) (int64, error) { return math.MaxInt64, nil }
 
 func diskErrors() []error { return nil }
@@ -32,7 +35,7 @@ func setOpaque(string, bool) error { return errors.ErrUnsupported }
 
 func copyAttributes(_, _ string) error { return errors.ErrUnsupported }
 
-func mountOverlay([]string, string) error { return errors.ErrUnsupported }
+func mountOverlay([]string, string, bool) error { return errors.ErrUnsupported }
 
 func unmount(string) error { return errors.ErrUnsupported }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -320,7 +321,8 @@ func (u *unpacker) attributes(in *os.Root, name string, h *tar.Header) error {
 // the layer and to delete it.
 func (u *unpacker) owner(h *tar.Header, chown func(uid, gid int) error, chmod func(fs.FileMode) error) error {
 	if u.own && (h.Uid != 0 || h.Gid != 0) { // before the mode: it would lose setuid bits
-		if err := chown(h.Uid, h.Gid); err != nil {
+		err := chown(h.Uid, h.Gid)
+		if err != nil && !(InUserNamespace() && errors.Is(err, syscall.EINVAL)) { // it has no such owner
 			return err
 		}
 	}
