@@ -1,7 +1,6 @@
 package build
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -151,8 +150,8 @@ func (b *builder) close() error {
 
 func (b *builder) readKubefile() (*kubefile.File, error) {
 	name := b.o.Kubefile
-	if b.o.KubefileContent != nil {
-		return parser.Parse(orDefault(name, kubefile.DefaultName), bytes.NewReader(b.o.KubefileContent))
+	if b.o.KubefileReader != nil {
+		return parser.Parse(orDefault(name, kubefile.DefaultName), b.o.KubefileReader)
 	}
 	path := name
 	if path == "" {

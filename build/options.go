@@ -45,14 +45,14 @@ const (
 type Options struct {
 	Context  string // directory; "" is "."
 	Kubefile string // path; "" is Kubefile in Context
-	// KubefileContent is the Kubefile itself, when set; Kubefile then only
-	// names it in errors.
-	KubefileContent []byte
-	Tags            []ref.Reference    // names of the image
-	Platforms       []ocispec.Platform // empty is platform.Default
-	BuildArgs       map[string]string  // values of ARG
-	Labels          map[string]string  // added to LABEL's
-	Annotations     map[string]string  // of the manifest, and of the index
+	// KubefileReader is where the Kubefile is read from instead, when set;
+	// Kubefile then only names it in errors.
+	KubefileReader io.Reader
+	Tags           []ref.Reference    // names of the image
+	Platforms      []ocispec.Platform // empty is platform.Default
+	BuildArgs      map[string]string  // values of ARG
+	Labels         map[string]string  // added to LABEL's
+	Annotations    map[string]string  // of the manifest, and of the index
 
 	Type string // store.TypeKubeInstaller or TypeAppInstaller; "" is found: app-installer with --base=false or APP without a base
 	// Base false leaves the layers of FROM out of the image: it is a part

@@ -91,7 +91,7 @@ fetched.
 func (f *buildFlags) add(cmd *cobra.Command) {
 	o, fs := &f.options, cmd.Flags()
 	fs.StringArrayVarP(&f.tags, "tag", "t", nil, "`name` of the image; may be repeated (also --imageName)")
-	fs.StringVarP(&o.Kubefile, "file", "f", "", "the Kubefile (default CONTEXT/Kubefile; also --kubefile)")
+	fs.StringVarP(&o.Kubefile, "file", "f", "", "the Kubefile, - for standard input (default CONTEXT/Kubefile; also --kubefile)")
 	fs.StringVarP(&f.mode, "mode", "m", "lite", "build mode; lite is the only one (also --build-mode)")
 	fs.StringVar(&f.platforms, "platform", "", "platforms, separated by commas (default this machine's)")
 	fs.StringArrayVar(&f.buildArgs, "build-arg", nil, "`NAME=VALUE` of an ARG; NAME alone takes it from the environment")
@@ -137,6 +137,9 @@ func (f *buildFlags) complete(a *app, args []string) (o build.Options, err error
 	o = f.options
 	if len(args) > 0 {
 		o.Context = args[0]
+	}
+	if o.Kubefile == "-" {
+		o.Kubefile, o.KubefileReader = "", a.In
 	}
 	if f.mode != "lite" {
 		return o, usagef("--mode %q: lite is the only mode", f.mode)
