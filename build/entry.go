@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/clusterimage/sealer/store"
 )
 
 // An entry is one file, directory or symbolic link that a layer will hold.
@@ -21,7 +23,8 @@ type entry struct {
 	mode     int64  // permission bits
 	uid, gid int
 	size     int64
-	link     string // target of a symbolic link
+	link     string            // target of a symbolic link
+	xattrs   map[string]string // extended attributes of a file; see store.KeepsAttribute
 
 	root *os.Root // of a file: where its content is
 	path string   // in root
@@ -73,6 +76,12 @@ func writeTar(w io.Writer, list []entry, when time.Time, hashed func(e *entry, s
 		}
 		if e.typ == tar.TypeDir {
 			h.Name += "/"
+		}
+		for name, value := range e.xattrs {
+			if h.PAXRecords == nil {
+				h.PAXRecords = map[string]string{} // sorted when it is written
+			}
+			h.PAXRecords[store.AttributeRecord+name] = value
 		}
 		if err := tw.WriteHeader(h); err != nil {
 			return fmt.Errorf("%s: %w", e.name, err)

@@ -136,6 +136,9 @@ func (b *builder) entriesKey(entries []entry) string {
 			line = strconv.AppendInt(append(line, ' '), n, 10)
 		}
 		line = strconv.AppendQuote(append(line, ' '), e.link)
+		for _, name := range sortedKeys(e.xattrs) {
+			line = strconv.AppendQuote(append(line, ' '), name+"="+e.xattrs[name])
+		}
 		line = append(append(line, e.sum...), '\n')
 		_, _ = w.Write(line)
 	}

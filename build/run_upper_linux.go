@@ -2,6 +2,7 @@ package build
 
 import (
 	"archive/tar"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -11,6 +12,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/clusterimage/sealer/store"
 )
 
 // An upperWalker turns overlayfs's upper directory into entries: its deletions
@@ -63,6 +66,10 @@ func (u *upperWalker) add(name string, fi fs.FileInfo) error {
 			e.mode |= 0o2000
 		}
 		e.typ, e.size, e.root, e.path = tar.TypeReg, fi.Size(), u.root, name
+		var err error
+		if e.xattrs, err = attributes(filepath.Join(u.dir, filepath.FromSlash(name))); err != nil {
+			return fmt.Errorf("extended attributes of %s: %w", name, err)
+		}
 	case m&fs.ModeSymlink != 0:
 		link, err := u.root.Readlink(name)
 		if err != nil {
@@ -92,4 +99,48 @@ func (u *upperWalker) isOpaque(name string) bool {
 	var buf [1]byte
 	n, err := unix.Lgetxattr(filepath.Join(u.dir, filepath.FromSlash(name)), u.opaque, buf[:])
 	return err == nil && n == 1 && buf[0] == 'y'
+}
+
+// attributes reads the extended attributes of a file that a layer keeps.
+func attributes(file string) (map[string]string, error) {
+	const most = 64 << 10 // of the names, and of a value; xattr(7)
+	buf := make([]byte, most)
+	n, err := unix.Llistxattr(file, buf)
+	if errors.Is(err, unix.ENOTSUP) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out map[string]string
+	for name := range strings.SplitSeq(string(buf[:n]), "\x00") {
+		if !store.KeepsAttribute(name) {
+			continue
+		}
+		n, err := unix.Lgetxattr(file, name, buf)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		value := buf[:n]
+		if name == store.AttributeCapability {
+			value = capabilities(value)
+		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[name] = string(value)
+	}
+	return out, nil
+}
+
+// capabilities returns a file's capabilities without the user namespace in
+// which they were set (revision 3 is revision 2 and the namespace's root;
+// linux/capability.h), so that the layer is the same whoever builds it.
+func capabilities(v []byte) []byte {
+	const revision2, size2, revision3, size3 = 2, 20, 3, 24
+	if len(v) == size3 && v[3] == revision3 {
+		v = v[:size2]
+		v[3] = revision2
+	}
+	return v
 }

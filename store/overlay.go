@@ -21,13 +21,19 @@ func overlayDir(userxattr bool) string {
 	return "data/overlay2-root"
 }
 
+// maxLower is OVL_MAX_STACK of Linux.
+const maxLower = 500
+
 // OverlayDirs returns the directories of the layers, lowest first, in the form
 // that overlayfs wants: a layer with deletions is represented by a copy of
 // hard links, made once and kept, in which they are character devices 0:0 and
 // the attribute overlay.opaque (of the namespace "user." when userxattr is
 // set, as in a mount inside a user namespace, else "trusted."). Every other
-// layer is its own directory.
+// layer is its own directory. More layers than overlayfs takes are an error.
 func (s *Store) OverlayDirs(ctx context.Context, ids []digest.Digest, userxattr bool) ([]string, error) {
+	if len(ids) > maxLower {
+		return nil, fmt.Errorf("%d layers, and overlayfs takes %d: join instructions, so that there are fewer", len(ids), maxLower)
+	}
 	out := make([]string, len(ids))
 	for i, id := range ids {
 		dir, err := s.overlayLayer(ctx, id, userxattr)

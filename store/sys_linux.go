@@ -94,6 +94,22 @@ func makeNode(in *os.Root, name string, h *tar.Header) error {
 	return nil
 }
 
+// setAttributes gives a file the extended attributes of a tar's records that
+// layers keep, as far as this user and the file system may have them.
+func setAttributes(f *os.File, records map[string]string) error {
+	for record, value := range records {
+		name, ok := strings.CutPrefix(record, AttributeRecord)
+		if !ok || !KeepsAttribute(name) {
+			continue
+		}
+		err := unix.Fsetxattr(int(f.Fd()), name, []byte(value), 0)
+		if err != nil && !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.ENOTSUP) {
+			return &os.PathError{Op: "set " + name, Path: f.Name(), Err: err}
+		}
+	}
+	return nil
+}
+
 // makeWhiteout and setOpaque write deletions in the form of overlayfs;
 // Documentation/filesystems/overlayfs.rst of Linux. Since Linux 5.8 an ordinary
 // user may make the device 0:0.

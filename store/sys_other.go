@@ -29,6 +29,8 @@ func makeNode(_ *os.Root, name string, _ *tar.Header) error {
 	return fmt.Errorf("make node %s: %w", name, errors.ErrUnsupported)
 }
 
+func setAttributes(*os.File, map[string]string) error { return nil }
+
 func makeWhiteout(string) error { return errors.ErrUnsupported }
 
 func setOpaque(string, bool) error { return errors.ErrUnsupported }

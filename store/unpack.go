@@ -22,6 +22,21 @@ const (
 	whiteoutMeta   = ".wh..wh." // what else begins so is AUFS' own
 )
 
+const (
+	// AttributeRecord begins the PAX records of a tar that hold extended
+	// attributes; a convention of star(1) that all container tools share.
+	AttributeRecord = "SCHILY.xattr."
+	// AttributeCapability holds the capabilities of a program; capabilities(7).
+	AttributeCapability = "security.capability"
+)
+
+// KeepsAttribute reports whether layers keep the extended attribute of files:
+// the capabilities of programs, and what belongs to users. The rest is of the
+// machine, or, as overlayfs's own, would change what a mount shows.
+func KeepsAttribute(name string) bool {
+	return name == AttributeCapability || strings.HasPrefix(name, "user.") && !strings.HasPrefix(name, "user.overlay.")
+}
+
 // unpackOptions say what a tar may hold.
 type unpackOptions struct {
 	devices bool  // device nodes and fifos
@@ -183,7 +198,10 @@ func (u *unpacker) file(name string, h *tar.Header, r io.Reader) error {
 		if n != h.Size {
 			return fmt.Errorf("%w: %d bytes, want %d", ErrInvalid, n, h.Size)
 		}
-		return u.owner(h, f.Chown, f.Chmod)
+		if err := u.owner(h, f.Chown, f.Chmod); err != nil {
+			return err
+		}
+		return setAttributes(f, h.PAXRecords) // last: a change of owner takes capabilities away
 	})
 }
 
