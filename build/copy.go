@@ -154,7 +154,7 @@ func (st *copyStep) entries(t *target) ([]entry, error) {
 			return nil, err
 		}
 		if in.root == nil {
-			w.put(entry{name: place.Path, typ: tar.TypeReg, size: int64(len(in.data)), data: in.data}, nil)
+			w.put(&w.found, entry{name: place.Path, typ: tar.TypeReg, size: int64(len(in.data)), data: in.data}, nil)
 		} else {
 			w.add(in.root, in.path, in.info, place.Path, place.Contents)
 		}

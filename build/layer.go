@@ -2,10 +2,10 @@ package build
 
 import (
 	"archive/tar"
-	"bufio"
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -16,7 +16,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -125,24 +124,26 @@ func (b *builder) hash(ctx context.Context, entries []entry) error {
 
 // entriesKey is the digest of what a layer of entries would hold.
 func (b *builder) entriesKey(entries []entry) string {
-	h := sha256.New()
-	w := bufio.NewWriterSize(h, 64<<10)
-	fmt.Fprintf(w, "files %q %d\n", b.o.Compression, b.when.Unix()) // a hash takes all
-	var line []byte
+	h := newFileHash()
+	line := fmt.Appendf(nil, "files %q %d\n", b.o.Compression, b.when.Unix())
 	for i := range entries {
 		e := &entries[i]
-		line = strconv.AppendQuote(line[:0], e.name)
-		for _, n := range []int64{int64(e.typ), e.mode, int64(e.uid), int64(e.gid), e.size} {
-			line = strconv.AppendInt(append(line, ' '), n, 10)
-		}
-		line = strconv.AppendQuote(append(line, ' '), e.link)
+		words := []string{e.name, e.link, string(e.sum)}
 		for _, name := range sortedKeys(e.xattrs) {
-			line = strconv.AppendQuote(append(line, ' '), name+"="+e.xattrs[name])
+			words = append(words, name, e.xattrs[name])
 		}
-		line = append(append(line, e.sum...), '\n')
-		_, _ = w.Write(line)
+		line = binary.AppendUvarint(line, uint64(len(words)))
+		for _, s := range words {
+			line = append(binary.AppendUvarint(line, uint64(len(s))), s...)
+		}
+		for _, n := range []int64{int64(e.typ), e.mode, int64(e.uid), int64(e.gid), e.size} {
+			line = binary.AppendVarint(line, n)
+		}
+		if len(line) > 32<<10 || i == len(entries)-1 {
+			h.Write(line)
+			line = line[:0]
+		}
 	}
-	_ = w.Flush()
 	return hex.EncodeToString(h.Sum(nil))
 }
 

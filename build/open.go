@@ -1,9 +1,7 @@
 package build
 
 import (
-	"crypto/sha256"
 	"errors"
-	"hash"
 	"os"
 	"syscall"
 )
@@ -23,11 +21,4 @@ func openRegular(root *os.Root, name string) (*os.File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
-}
-
-func newHash(want bool) hash.Hash {
-	if !want {
-		return nil
-	}
-	return sha256.New()
 }

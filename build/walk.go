@@ -1,0 +1,181 @@
+package build
+
+import (
+	"archive/tar"
+	"cmp"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// A walker collects the entries of one COPY. Directories are read side by side:
+// what costs is one stat for each file.
+type walker struct {
+	ctx     *buildContext // for the ignore file and the credentials; nil outside of the context
+	exclude func(rel string) (bool, error)
+	chmod   int64 // -1: by the execute bit
+	uid     int
+	gid     int
+	warn    func(msg string)
+
+	match sync.Mutex // patterns are compiled when they are first used
+	more  errgroup.Group
+
+	mu sync.Mutex
+	found
+}
+
+// found is what a walk meets. Order comes last, by add.
+type found struct {
+	entries  []entry
+	warnings []string
+	errs     []error
+}
+
+// add collects src of root, to be target; with contents, what src holds goes
+// into target.
+func (w *walker) add(root *os.Root, src string, fi fs.FileInfo, target string, contents bool) {
+	defer func() {
+		slices.Sort(w.warnings)
+		for _, msg := range w.warnings {
+			w.warn(msg)
+		}
+	}()
+	if !fi.IsDir() {
+		w.file(&w.found, root, src, fi, target)
+		return
+	}
+	if !contents && target != "." {
+		w.put(&w.found, entry{name: target, typ: tar.TypeDir}, fi)
+	}
+	w.more.SetLimit(runtime.GOMAXPROCS(0))
+	w.walk(root, src, target, "")
+	_ = w.more.Wait() // errors are in found
+	slices.SortFunc(w.entries, func(a, b entry) int { return cmp.Compare(a.name, b.name) })
+	slices.SortFunc(w.errs, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
+}
+
+// walk collects what dir holds. rel is its path below the source.
+func (w *walker) walk(root *os.Root, dir, target, rel string) {
+	var f found
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.entries = append(w.entries, f.entries...)
+		w.warnings = append(w.warnings, f.warnings...)
+		w.errs = append(w.errs, f.errs...)
+	}()
+	list, err := readDir(root, dir)
+	if err != nil {
+		f.errs = append(f.errs, fmt.Errorf("%s: %w", dir, plain(err)))
+		return
+	}
+	f.entries = make([]entry, 0, len(list))
+	for _, d := range list {
+		src, below := below(dir, d.Name()), below(rel, d.Name())
+		skip, prune, err := w.skip(src, below)
+		if err != nil {
+			f.errs = append(f.errs, fmt.Errorf("%s: %w", src, err))
+			continue
+		}
+		if prune || skip && !d.IsDir() {
+			continue
+		}
+		fi, err := d.Info()
+		if err != nil {
+			f.errs = append(f.errs, fmt.Errorf("%s: %w", src, plain(err)))
+			continue
+		}
+		to := path.Join(target, d.Name())
+		if !fi.IsDir() {
+			w.file(&f, root, src, fi, to)
+			continue
+		}
+		if !skip {
+			w.put(&f, entry{name: to, typ: tar.TypeDir}, fi)
+		}
+		next := func() error { w.walk(root, src, to, below); return nil }
+		if !w.more.TryGo(next) {
+			_ = next()
+		}
+	}
+}
+
+// below is path.Join for what is clean already.
+func below(dir, name string) string {
+	if dir == "." || dir == "" {
+		return name
+	}
+	return dir + "/" + name
+}
+
+// skip says whether the ignore file or --exclude leaves src out.
+func (w *walker) skip(src, rel string) (skip, prune bool, err error) {
+	w.match.Lock()
+	defer w.match.Unlock()
+	if w.ctx != nil {
+		if skip, prune, err = w.ctx.ignored(src); skip || err != nil {
+			return skip, prune, err
+		}
+	}
+	if w.exclude != nil {
+		skip, err = w.exclude(rel)
+	}
+	return skip, false, err
+}
+
+func (w *walker) file(f *found, root *os.Root, src string, fi fs.FileInfo, target string) {
+	switch m := fi.Mode(); {
+	case w.ctx != nil && w.ctx.lock != nil && os.SameFile(fi, w.ctx.lock):
+		// The build's own record: with it in the image, a build would differ
+		// from the one that wrote it.
+	case w.ctx != nil && w.ctx.secret != nil && os.SameFile(fi, w.ctx.secret), path.Base(src) == authListName && w.ctx != nil:
+		f.warnings = append(f.warnings, src+" is not copied: it holds credentials")
+	case m.IsRegular():
+		w.put(f, entry{name: target, typ: tar.TypeReg, size: fi.Size(), root: root, path: src, info: fi}, fi)
+	case m&fs.ModeSymlink != 0:
+		link, err := root.Readlink(src)
+		if err != nil {
+			f.errs = append(f.errs, fmt.Errorf("%s: %w", src, plain(err)))
+			return
+		}
+		w.put(f, entry{name: target, typ: tar.TypeSymlink, link: link}, fi)
+	default:
+		f.errs = append(f.errs, fmt.Errorf("%s is %s: only files, directories and symbolic links can be copied; list it in .sealerignore", src, kind(m)))
+	}
+}
+
+func (w *walker) put(f *found, e entry, fi fs.FileInfo) {
+	e.uid, e.gid = w.uid, w.gid
+	switch {
+	case e.typ == tar.TypeSymlink:
+		e.mode = 0o777
+	case w.chmod < 0:
+		e.mode = mode(fi)
+	default:
+		e.mode = w.chmod
+		if e.typ == tar.TypeDir {
+			e.mode |= e.mode & 0o444 >> 2 // who may read a directory may enter it
+		}
+	}
+	f.entries = append(f.entries, e)
+}
+
+func kind(m fs.FileMode) string {
+	switch {
+	case m&fs.ModeSocket != 0:
+		return "a socket"
+	case m&fs.ModeNamedPipe != 0:
+		return "a fifo"
+	case m&fs.ModeDevice != 0:
+		return "a device"
+	}
+	return strings.TrimSpace("of a strange kind " + m.Type().String())
+}
