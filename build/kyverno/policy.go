@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"text/template"
 
 	"github.com/clusterimage/sealer/registry/tree"
@@ -54,14 +55,20 @@ type policyView struct {
 	Limits   []string // source registries, spelled as Kyverno may see them
 }
 
+// templates are parsed once, and only where one is rendered: containerd has a
+// file for each registry.
+var templates = sync.OnceValues(func() (*template.Template, error) {
+	return template.New("").Funcs(template.FuncMap{"fields": fields, "lower": strings.ToLower, "rule": rule, "indent": indent}).ParseFS(templateFiles, "templates/*.tmpl")
+})
+
 // render executes templates/NAME.tmpl.
 func render(name string, view any) ([]byte, error) {
-	t, err := template.New(name+".tmpl").Funcs(template.FuncMap{"fields": fields, "lower": strings.ToLower, "rule": rule, "indent": indent}).ParseFS(templateFiles, "templates/*.tmpl")
+	t, err := templates()
 	if err != nil {
 		return nil, fmt.Errorf("template %s: %w", name, err)
 	}
 	var b bytes.Buffer
-	if err := t.Execute(&b, view); err != nil {
+	if err := t.ExecuteTemplate(&b, name+".tmpl", view); err != nil {
 		return nil, fmt.Errorf("template %s: %w", name, err)
 	}
 	return b.Bytes(), nil

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -54,11 +55,14 @@ func TestWaitScript(t *testing.T) {
 	for name, tc := range map[string]struct {
 		d              kyverno.Redirect
 		get, run, list string // what kubectl does
+		timeout        int    // in seconds; with 0 it tries once
 		code           int
 		want           string
 	}{
 		"condition":           {get: "echo /True", run: "echo " + rewritten, want: "redirect-registry works: probe.invalid/redirect/probe:1 becomes " + rewritten},
 		"old status":          {get: "echo true/", run: "echo " + rewritten, want: "works"},
+		"ready later":         {get: `[ -e "$HOME/asked" ] && echo /True || touch "$HOME/asked"`, run: "echo " + rewritten, timeout: 300, want: "works"},
+		"works once":          {get: "echo /True", run: `[ ! -e "$HOME/tried" ] && touch "$HOME/tried" && echo ` + rewritten, code: 1, want: "refused the pod"},
 		"warnings":            {get: "echo /True", run: "echo " + rewritten + "; echo Warning: x >&2", want: "works"},
 		"not ready":           {get: "echo /False", run: "exit 9", code: 1, want: "The policy is not ready"},
 		"two policies":        {get: "echo truetrue/", run: "exit 9", code: 1, want: "The policy is not ready"},
@@ -82,11 +86,7 @@ func TestWaitScript(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(bin, "kubectl"), []byte(kubectl), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			timeout := "WAIT_TIMEOUT=300" // success does not wait for it
-			if tc.code != 0 {
-				timeout = "WAIT_TIMEOUT=2"
-			}
-			out, code := runScript(t, waitScript(t, tc.d), "PATH="+bin+":"+os.Getenv("PATH"), "WAIT_INTERVAL=0.05", timeout)
+			out, code := runScript(t, waitScript(t, tc.d), "HOME="+bin, "PATH="+bin+":"+os.Getenv("PATH"), "WAIT_INTERVAL=0.05", "WAIT_TIMEOUT="+strconv.Itoa(tc.timeout))
 			if code != tc.code || !strings.Contains(out, tc.want) {
 				t.Errorf("exit code %d, want %d with %q:\n%s", code, tc.code, tc.want, out)
 			}

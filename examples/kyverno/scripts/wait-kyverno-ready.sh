@@ -4,9 +4,9 @@
 # run), three times in a row. Written by sealer; edit it as you like.
 #
 # Exit code 0 when it works, 1 with a diagnosis when the time is over, 2 when
-# there is no kubectl. WAIT_TIMEOUT and WAIT_INTERVAL are in seconds; PROBE_IMAGE,
-# PROBE_WANT and PROBE_NAMESPACE choose the pod that is tried and what its image
-# must become.
+# there is no kubectl. WAIT_TIMEOUT and WAIT_INTERVAL are in seconds; with the
+# timeout 0 it tries once. PROBE_IMAGE, PROBE_WANT and PROBE_NAMESPACE choose the
+# pod that is tried and what its image must become.
 set -u
 
 policy=redirect-registry
@@ -49,7 +49,7 @@ deadline=$(($(date +%s) + timeout))
 hits=0
 got=
 ready=no
-while [ "$(date +%s)" -lt "$deadline" ]; do
+while :; do
 	if is_ready; then
 		ready=yes
 		got=$(probe) || got=
@@ -62,6 +62,8 @@ while [ "$(date +%s)" -lt "$deadline" ]; do
 		ready=no
 		hits=0
 	fi
+	# A pod that came back right is tried again even after the deadline.
+	if [ "$hits" = 0 ] && [ "$(date +%s)" -ge "$deadline" ]; then break; fi
 	sleep "${WAIT_INTERVAL:-1}"
 done
 
