@@ -64,7 +64,7 @@ func Run(t *testing.T, title string, newEvaluator func(t *testing.T, p Policy) E
 				continue
 			}
 			good++
-			for i, was := range images(t, decode(t, c.Object)) {
+			for i, was := range images(t, Object(t, c.Object)) {
 				if was != got[i] {
 					changed++
 				}
@@ -108,15 +108,6 @@ func load(t *testing.T) []Policy {
 		t.Fatal(err)
 	}
 	return policies
-}
-
-func decode(t *testing.T, b []byte) map[string]any {
-	t.Helper()
-	var object map[string]any
-	if err := json.Unmarshal(b, &object); err != nil {
-		t.Fatal(err)
-	}
-	return object
 }
 
 // images returns the images of a pod; of any other object none.

@@ -3,7 +3,6 @@ package v1136
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 	"testing"
 
@@ -18,8 +17,6 @@ import (
 	"github.com/kyverno/kyverno/pkg/imageverifycache"
 	yamlutils "github.com/kyverno/kyverno/pkg/utils/yaml"
 	admissionv1 "k8s.io/api/admission/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -46,16 +43,12 @@ func clusterPolicy(t *testing.T, text string) plan.Evaluator {
 		factories.DefaultRegistryClientFactory(adapters.RegistryClient(nil), nil),
 		imageverifycache.DisabledImageVerifyCache(), factories.DefaultContextLoaderFactory(nil), nil)
 	return func(t *testing.T, c plan.Check) (map[string]any, string) {
-		req := admissionRequest(t, c)
+		req := plan.AdmissionRequest(t, c)
 		mutated, reason := evaluate(t, jp, cfg, policies[0], req, c, e.Mutate)
 		if reason != "" || c.Operation == "DELETE" {
-			return unmarshal(t, c.Object), reason
+			return plan.Object(t, c.Object), reason
 		}
-		b, err := json.Marshal(mutated)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Object = runtime.RawExtension{Raw: b}
+		req.Object = runtime.RawExtension{Raw: plan.JSON(t, mutated)}
 		_, reason = evaluate(t, jp, cfg, policies[0], req, c, e.Validate)
 		return mutated, reason
 	}
@@ -70,35 +63,6 @@ func failure(r engineapi.EngineResponse) string {
 		}
 	}
 	return strings.Join(reasons, "; ")
-}
-
-// admissionRequest is what the API server sends.
-func admissionRequest(t *testing.T, c plan.Check) admissionv1.AdmissionRequest {
-	t.Helper()
-	var object unstructured.Unstructured
-	if err := object.UnmarshalJSON(c.Object); err != nil {
-		t.Fatal(err)
-	}
-	gvk := object.GroupVersionKind()
-	gvr := metav1.GroupVersionResource{Group: gvk.Group, Version: gvk.Version, Resource: strings.ToLower(gvk.Kind) + "s"}
-	req := admissionv1.AdmissionRequest{
-		Kind: metav1.GroupVersionKind(gvk), Resource: gvr, SubResource: c.SubResource,
-		Name: object.GetName(), Namespace: object.GetNamespace(), Operation: admissionv1.Operation(c.Operation),
-		Object: runtime.RawExtension{Raw: c.Object}, OldObject: runtime.RawExtension{Raw: c.OldObject},
-	}
-	if req.Operation == admissionv1.Delete { // has only an old object
-		req.Object, req.OldObject = runtime.RawExtension{}, req.Object
-	}
-	return req
-}
-
-func unmarshal(t *testing.T, b []byte) map[string]any {
-	t.Helper()
-	var object map[string]any
-	if err := json.Unmarshal(b, &object); err != nil {
-		t.Fatal(err)
-	}
-	return object
 }
 
 // evaluate runs one phase of the engine, and returns what the object becomes
