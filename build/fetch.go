@@ -108,9 +108,7 @@ func (b *builder) download(ctx context.Context, src, dir string, in *kubefile.Co
 		return "", errors.New("the URL names no file")
 	}
 	b.step("fetch " + u.Redacted())
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	body, err := b.get(ctx, u)
+	body, err := Get(ctx, u, b.o.Version)
 	if err != nil {
 		return "", err
 	}
@@ -124,11 +122,9 @@ func (b *builder) download(ctx context.Context, src, dir string, in *kubefile.Co
 	if limit <= 0 {
 		limit = maxDownload
 	}
-	n, err := io.Copy(io.MultiWriter(f, h), io.LimitReader(&watched{r: body, cancel: cancel}, limit+1))
+	n, err := io.Copy(io.MultiWriter(f, h), io.LimitReader(body, limit+1))
 	err = errors.Join(err, f.Close())
 	switch {
-	case context.Cause(ctx) != nil:
-		return "", context.Cause(ctx)
 	case err != nil:
 		return "", err
 	case n > limit:
@@ -140,11 +136,12 @@ func (b *builder) download(ctx context.Context, src, dir string, in *kubefile.Co
 	return name, nil
 }
 
-// get asks for a URL. Errors name no credentials.
-func (b *builder) get(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
+// Get asks for a URL under COPY's rules: no redirect leaves https, and a
+// transfer that stands still ends. The caller limits what is read, and closes
+// the body. Errors name neither the URL nor its credentials. version is sealer's.
+func Get(ctx context.Context, u *url.URL, version string) (io.ReadCloser, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.ResponseHeaderTimeout = headerWait
-	b.closers = append(b.closers, func() error { transport.CloseIdleConnections(); return nil })
 	client := &http.Client{Transport: transport, CheckRedirect: func(r *http.Request, via []*http.Request) error {
 		if len(via) >= maxRedirects {
 			return fmt.Errorf("more than %d redirects", maxRedirects)
@@ -154,36 +151,59 @@ func (b *builder) get(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
 		}
 		return nil
 	}}
+	ctx, cancel := context.WithCancelCause(ctx)
+	d := &download{transport: transport, cancel: cancel, ended: func() error { return context.Cause(ctx) }}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return nil, errors.New("it is no URL")
+		return nil, errors.Join(errors.New("it is no URL"), d.Close())
 	}
-	req.Header.Set("User-Agent", "sealer/"+b.o.Version)
+	req.Header.Set("User-Agent", "sealer/"+version)
 	resp, err := client.Do(req)
 	var ue *url.Error
 	if errors.As(err, &ue) {
-		return nil, ue.Err // without the URL, which the caller names
+		err = ue.Err // without the URL, which the caller names
 	}
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(d.cause(err), d.Close())
 	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, errors.Join(fmt.Errorf("the server answers %s", resp.Status), resp.Body.Close())
+	if d.body = resp.Body; resp.StatusCode != http.StatusOK {
+		return nil, errors.Join(fmt.Errorf("the server answers %s", resp.Status), d.Close())
 	}
-	return resp.Body, nil
+	return d, nil
 }
 
-// watched cancels a transfer that stands still.
-type watched struct {
-	r      io.Reader
-	cancel context.CancelCauseFunc
+// A download is the body of an answer; it ends when nothing comes for a while.
+type download struct {
+	transport *http.Transport
+	cancel    context.CancelCauseFunc
+	ended     func() error  // why the request was ended, or nil
+	body      io.ReadCloser // nil before the answer
 }
 
 // Read implements io.Reader.
-func (w *watched) Read(p []byte) (int, error) {
-	timer := time.AfterFunc(maxSilence, func() { w.cancel(fmt.Errorf("nothing came for %s", maxSilence)) })
+func (d *download) Read(p []byte) (int, error) {
+	timer := time.AfterFunc(maxSilence, func() { d.cancel(fmt.Errorf("nothing came for %s", maxSilence)) })
 	defer timer.Stop()
-	return w.r.Read(p)
+	n, err := d.body.Read(p)
+	return n, d.cause(err)
+}
+
+// cause returns why the request was ended where err comes from that.
+func (d *download) cause(err error) error {
+	if cause := d.ended(); cause != nil && err != nil && err != io.EOF {
+		return cause
+	}
+	return err
+}
+
+// Close implements io.Closer.
+func (d *download) Close() (err error) {
+	if d.body != nil {
+		err = d.body.Close()
+	}
+	d.cancel(nil)
+	d.transport.CloseIdleConnections()
+	return err
 }
 
 // clone fetches REPOSITORY[#[ref][:subdir]] into dir and returns the

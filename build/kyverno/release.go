@@ -1,8 +1,27 @@
 package kyverno
 
+import (
+	"fmt"
+	"regexp"
+)
+
 // DefaultVersion is the Kyverno that a BaseImage installs when the user names
 // none.
 const DefaultVersion = "v1.19.1"
+
+var versionForm = regexp.MustCompile(`^v?([0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?)$`)
+
+// ParseVersion reads a version of Kyverno, with or without its v; "" is none.
+func ParseVersion(s string) (string, error) {
+	if s == "" {
+		return "", nil
+	}
+	m := versionForm.FindStringSubmatch(s)
+	if m == nil {
+		return "", fmt.Errorf("version of Kyverno %q: want one such as %s", s, DefaultVersion)
+	}
+	return "v" + m[1], nil
+}
 
 // A Release is where the install manifest of a version of Kyverno is.
 type Release struct {

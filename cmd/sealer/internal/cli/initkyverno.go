@@ -3,13 +3,9 @@ package cli
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,6 +47,9 @@ admissionpolicy Kubernetes does the work, and no Kyverno is installed.`,
 			if _, err := ref.Parse(from); err != nil {
 				return usageError{fmt.Errorf("--from: %w", err)}
 			}
+			if version, err = kyverno.ParseVersion(version); err != nil {
+				return usageError{err}
+			}
 			dir := directory(args)
 			c := kyverno.Context{Redirect: d, From: from, Version: version}
 			if d.Engine != kyverno.AdmissionPolicy {
@@ -78,58 +77,6 @@ admissionpolicy Kubernetes does the work, and no Kyverno is installed.`,
 	fl.StringVar(&version, "kyverno-version", "", "version of Kyverno (default "+kyverno.DefaultVersion+"); it also stands in for the tag latest in the manifest")
 	fl.BoolVar(&force, "force", false, "write into a directory that is not empty")
 	return cmd
-}
-
-// installManifest returns the name and content of the install manifest that the
-// flags choose. Where none is given, version becomes the default's.
-func (a *app) installManifest(ctx context.Context, name string, version *string) (string, []byte, error) {
-	var release kyverno.Release
-	if name == "" {
-		*version = cmp.Or(*version, kyverno.DefaultVersion)
-		release = kyverno.ReleaseOf(*version)
-		name = release.URL
-	}
-	b, err := readManifest(ctx, name)
-	if err != nil {
-		err = fmt.Errorf("install manifest %s: %w", name, err)
-		if release.URL != "" {
-			return name, nil, advise(err, "Without network, give a copy with: --install-manifest FILE")
-		}
-		return name, nil, err
-	}
-	sum := sha256.Sum256(b)
-	switch got := hex.EncodeToString(sum[:]); {
-	case release.SHA256 != "" && release.SHA256 != got:
-		return name, nil, fmt.Errorf("install manifest %s: its SHA-256 is %s, want %s", name, got, release.SHA256)
-	case release.URL != "" && release.SHA256 == "":
-		fmt.Fprintf(a.Err, "Warning: %s: its SHA-256 %s is not among those that sealer knows\n", name, got)
-	}
-	return name, b, nil
-}
-
-// readManifest reads a file, or fetches a URL, up to what a manifest can have.
-func readManifest(ctx context.Context, name string) ([]byte, error) {
-	if !strings.HasPrefix(name, "http://") && !strings.HasPrefix(name, "https://") {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, errors.Unwrap(err) // the caller names the file
-		}
-		defer f.Close()
-		return io.ReadAll(io.LimitReader(f, kyverno.MaxManifest+1))
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, name, nil)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return nil, errors.New(resp.Status)
-	}
-	return io.ReadAll(io.LimitReader(resp.Body, kyverno.MaxManifest+1))
 }
 
 // knownImages reads an imageList that is there from an earlier run; a missing
