@@ -45,7 +45,11 @@ becomes() {
 }
 
 # denied IMAGE: a pod with IMAGE is refused by name.
-denied() { kubectl run probe --image="$1" --restart=Never --dry-run=server 2>&1 | grep -q 'not in the ClusterImage'; }
+denied() {
+  local out
+  if out=$(kubectl run probe --image="$1" --restart=Never --dry-run=server 2>&1); then return 1; fi
+  case $out in *"$1"*'not in the ClusterImage'*) ;; *) return 1 ;; esac
+}
 
 # served IMAGE: the private registry has it: the manifest by name and by digest,
 # and every blob of linux/amd64, whose digests skopeo checks.

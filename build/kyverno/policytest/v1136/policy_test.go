@@ -16,6 +16,7 @@ import (
 	"github.com/kyverno/kyverno/pkg/engine/jmespath"
 	"github.com/kyverno/kyverno/pkg/imageverifycache"
 	yamlutils "github.com/kyverno/kyverno/pkg/utils/yaml"
+	validation "github.com/kyverno/kyverno/pkg/validation/policy"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -36,6 +37,10 @@ func clusterPolicy(t *testing.T, text string) plan.Evaluator {
 	policies, _, _, err := yamlutils.GetPolicy([]byte(text))
 	if err != nil || len(policies) != 1 {
 		t.Fatalf("%d policies, %v:\n%s", len(policies), err, text)
+	}
+	// What Kyverno's webhook for policies says.
+	if _, err := validation.Validate(policies[0], nil, nil, nil, true, "", ""); err != nil {
+		t.Fatalf("%v:\n%s", err, text)
 	}
 	cfg := config.NewDefaultConfiguration(false)
 	jp := jmespath.New(cfg)

@@ -7,8 +7,10 @@ import (
 	celengine "github.com/kyverno/kyverno/pkg/cel/engine"
 	"github.com/kyverno/kyverno/pkg/cel/libs"
 	"github.com/kyverno/kyverno/pkg/cel/matching"
+	mpolvalidation "github.com/kyverno/kyverno/pkg/cel/policies/mpol"
 	mpolcompiler "github.com/kyverno/kyverno/pkg/cel/policies/mpol/compiler"
 	mpolengine "github.com/kyverno/kyverno/pkg/cel/policies/mpol/engine"
+	vpolvalidation "github.com/kyverno/kyverno/pkg/cel/policies/vpol"
 	vpolcompiler "github.com/kyverno/kyverno/pkg/cel/policies/vpol/compiler"
 	vpolengine "github.com/kyverno/kyverno/pkg/cel/policies/vpol/engine"
 	engineapi "github.com/kyverno/kyverno/pkg/engine/api"
@@ -36,6 +38,10 @@ func mutatingPolicy(t *testing.T, text string) plan.Evaluator {
 	var mpol policiesv1beta1.MutatingPolicy
 	var vpol policiesv1beta1.ValidatingPolicy
 	documents(t, text, map[string]any{"MutatingPolicy": &mpol, "ValidatingPolicy": &vpol})
+	// What Kyverno's webhook for policies says.
+	if _, err := mpolvalidation.Validate(&mpol); err != nil {
+		t.Fatalf("%v:\n%s", err, text)
+	}
 	lib := libs.NewFakeContextProvider()
 	mutators, err := mpolengine.NewProvider(mpolcompiler.NewCompiler(), []policiesv1beta1.MutatingPolicyLike{&mpol}, nil, lib)
 	if err != nil {
@@ -43,6 +49,9 @@ func mutatingPolicy(t *testing.T, text string) plan.Evaluator {
 	}
 	validators := vpolengine.ProviderFunc(nil)
 	if vpol.Name != "" {
+		if _, err := vpolvalidation.Validate(&vpol); err != nil {
+			t.Fatalf("%v:\n%s", err, text)
+		}
 		validators, err = vpolengine.NewProvider(vpolcompiler.NewCompiler(), []policiesv1beta1.ValidatingPolicyLike{&vpol}, nil)
 		if err != nil {
 			t.Fatal(err)
