@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"syscall"
 
 	"github.com/opencontainers/go-digest"
@@ -116,27 +115,9 @@ func announce(s *registry.Server, v serving) error {
 		if f.name == "" {
 			continue
 		}
-		if err := writeWhole(f.name, f.content); err != nil {
+		if err := writeFile(f.name, func(w io.Writer) error { _, err := w.Write(f.content); return err }); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// writeWhole makes a file appear with all its content, for a script that waits
-// for it.
-func writeWhole(name string, content []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	_, err = f.Write(content)
-	err = errors.Join(err, f.Chmod(0o644), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("write %s: %w", name, err), os.Remove(f.Name()))
 	}
 	return nil
 }

@@ -49,8 +49,19 @@ where there is no registry, and for tools that read oci-archive.`,
 	return cmd
 }
 
-// writeFile makes a file appear once write has written all of it.
+// writeFile makes a file appear once write has written all of it. A pipe or a
+// device of that name is written to, not replaced; a link is followed.
 func writeFile(name string, write func(io.Writer) error) (err error) {
+	if real, err := filepath.EvalSymlinks(name); err == nil {
+		name = real
+	}
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		f, err := os.OpenFile(name, os.O_WRONLY, 0)
+		if err != nil {
+			return fmt.Errorf("write %s: %w", name, err)
+		}
+		return errors.Join(write(f), f.Close())
+	}
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
