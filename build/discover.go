@@ -115,8 +115,16 @@ func (t *target) scan(ctx context.Context, o imagelist.Options) (found *imagelis
 		return nil, nil, fmt.Errorf("find images: %w", err)
 	}
 	defer root.Close()
-	if warnings, err = review(root); err != nil {
+	facts, err := b.facts(ctx, t.added)
+	if err != nil {
+		return nil, nil, fmt.Errorf("find images: %w", err)
+	}
+	if warnings, err = review(root, facts.Suspects); err != nil {
 		return nil, nil, err
+	}
+	o.Objects = map[string]bool{}
+	for _, name := range facts.Objects {
+		o.Objects[name] = true
 	}
 	found, err = imagelist.Scan(ctx, root, o)
 	if err == nil && keeps {

@@ -1,33 +1,141 @@
 package build
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path"
+	"path/filepath"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/opencontainers/go-digest"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/clusterimage/sealer/build/kyverno"
+	"github.com/clusterimage/sealer/imagelist"
 )
 
-// review returns warnings about files of the rootfs that are known not to work
-// in a cluster: redirect policies and scripts that wait for them.
-func review(root fs.FS) (warnings []string, err error) {
-	err = fs.WalkDir(root, ".", func(name string, e fs.DirEntry, err error) error {
-		if err != nil || !e.Type().IsRegular() || !slices.Contains([]string{".yaml", ".yml", ".json", ".sh"}, path.Ext(name)) {
-			return err
+// layerFacts are the files of a layer that are worth another look in the
+// merged rootfs. They are kept for each layer, so that a build that changes one
+// does not read the others.
+type layerFacts struct {
+	Objects  []string // may hold Kubernetes objects
+	Suspects []string // policies and scripts that Kyverno's review warns of
+}
+
+// facts joins the facts of layers, in order, each name once.
+func (b *builder) facts(ctx context.Context, ids []digest.Digest) (all layerFacts, err error) {
+	for _, id := range ids {
+		file := filepath.Join(b.s.CacheDir(), "layers", cacheKey("layer", b.program(), id)+".json")
+		var one layerFacts
+		content, err := os.ReadFile(file)
+		if b.o.NoCache || err != nil || json.Unmarshal(content, &one) != nil {
+			if one, err = readFacts(ctx, b.s.LayerDir(id)); err != nil {
+				return all, err
+			}
+			b.keepJSON(file, one)
 		}
+		all.Objects = append(all.Objects, one.Objects...)
+		all.Suspects = append(all.Suspects, one.Suspects...)
+	}
+	for _, names := range []*[]string{&all.Objects, &all.Suspects} {
+		slices.Sort(*names)
+		*names = slices.Compact(*names)
+	}
+	return all, nil
+}
+
+// readFacts reads all files of a layer, side by side.
+func readFacts(ctx context.Context, dir string) (facts layerFacts, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return facts, err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	var names []string
+	err = fs.WalkDir(root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() {
+			names = append(names, name)
+		}
+		return err
+	})
+	if err != nil {
+		return facts, err
+	}
+	var mu sync.Mutex
+	var next atomic.Int64
+	g, ctx := errgroup.WithContext(ctx)
+	for range runtime.GOMAXPROCS(0) {
+		g.Go(func() error {
+			buf := make([]byte, 64<<10)
+			for i := next.Add(1) - 1; i < int64(len(names)); i = next.Add(1) - 1 {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				object, suspect, err := look(root, names[i], buf)
+				if err != nil {
+					return err
+				}
+				mu.Lock()
+				if object {
+					facts.Objects = append(facts.Objects, names[i])
+				}
+				if suspect {
+					facts.Suspects = append(facts.Suspects, names[i])
+				}
+				mu.Unlock()
+			}
+			return nil
+		})
+	}
+	return facts, g.Wait()
+}
+
+// look reads one file of a layer.
+func look(root *os.Root, name string, buf []byte) (object, suspect bool, err error) {
+	f, err := root.Open(name)
+	if err != nil {
+		return false, false, err
+	}
+	defer f.Close()
+	if !reviewed(name) {
+		return imagelist.HasObject(f, buf), false, nil
+	}
+	content, err := io.ReadAll(io.LimitReader(f, kyverno.MaxManifest))
+	if err != nil {
+		return false, false, err
+	}
+	suspect = len(kyverno.Review(name, content)) > 0
+	return imagelist.HasObject(io.MultiReader(bytes.NewReader(content), f), buf), suspect, nil
+}
+
+func reviewed(name string) bool {
+	return slices.Contains([]string{".yaml", ".yml", ".json", ".sh"}, path.Ext(name))
+}
+
+// review returns warnings about files of the rootfs that are known not to work
+// in a cluster: redirect policies and scripts that wait for them. A suspect
+// that an upper layer removed or made good gives none.
+func review(root fs.FS, suspects []string) (warnings []string, err error) {
+	for _, name := range suspects {
 		b, err := readUpTo(root, name, kyverno.MaxManifest)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
 		if err != nil {
-			return err
+			return nil, fmt.Errorf("review the rootfs: %w", err)
 		}
 		for _, w := range kyverno.Review(name, b) {
 			warnings = append(warnings, w.String())
 		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("review the rootfs: %w", err)
 	}
 	return warnings, nil
 }

@@ -1,12 +1,12 @@
 package imagelist
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"slices"
-	"strings"
 )
 
 // read returns a file's content, at most limit bytes; a larger file is a
@@ -56,20 +56,43 @@ func MetadataVersion(fsys fs.FS) string {
 	return text(n, "version")
 }
 
-// hasObject reads a file in pieces and reports whether it is text that names
-// an apiVersion and a kind, so that a rootfs full of binaries costs little.
-func hasObject(fsys fs.FS, name string) bool {
-	f, err := fsys.Open(name)
+// HasObject reports whether r is text that names an apiVersion and a kind, as
+// Kubernetes objects do, in its first 4 MiB; a longer file holds none that
+// Scan would read. It reads through buf, of 4 KiB or more, so that a rootfs
+// full of binaries costs little.
+func HasObject(r io.Reader, buf []byte) bool {
+	version, kind := false, false
+	kept, total := 0, 0
+	for {
+		n, err := io.ReadFull(r, buf[kept:])
+		if total == 0 && slices.Contains(buf[:min(n, 4096)], 0) {
+			return false
+		}
+		all := buf[:kept+n]
+		version = version || bytes.Contains(all, []byte("apiVersion"))
+		kind = kind || bytes.Contains(all, []byte("kind"))
+		if total += n; total > maxOther {
+			return false
+		}
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return version && kind
+		}
+		if err != nil {
+			return false
+		}
+		kept = copy(buf, all[len(all)-len("apiVersion"):]) // a word may lie across
+	}
+}
+
+// hasObject is HasObject for a file.
+func (s *scanner) hasObject(name string) bool {
+	f, err := s.fsys.Open(name)
 	if err != nil {
 		return false
 	}
 	defer f.Close()
-	var head [4096]byte
-	n, err := io.ReadFull(f, head[:])
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) || slices.Contains(head[:n], 0) {
-		return false
+	if s.buf == nil {
+		s.buf = make([]byte, 64<<10)
 	}
-	rest, err := io.ReadAll(io.LimitReader(f, maxOther))
-	all := string(head[:n]) + string(rest)
-	return err == nil && strings.Contains(all, "apiVersion") && strings.Contains(all, "kind")
+	return HasObject(f, s.buf)
 }

@@ -64,6 +64,9 @@ type Options struct {
 	// Paths are the files and directories of fsys that are read; empty means
 	// all.
 	Paths []string
+	// Objects, when it is not nil, are the files that HasObject is true for:
+	// outside of manifests and charts no other is opened.
+	Objects map[string]bool `json:"-"` // it tells nothing that the files do not
 	// Mode is ModeAuto ("" too), ModeSealer or ModeOff.
 	Mode string
 	// PrivateRegistry is host[:port]; "" means DefaultPrivateRegistry.
@@ -125,6 +128,7 @@ type scanner struct {
 
 	kustomizations []*kustomization
 
+	buf        []byte        // of hasObject
 	renderTime time.Duration // for one chart; 0 is maxRenderTime
 }
 
@@ -309,11 +313,14 @@ func onlyCRDs(docs []document) bool {
 // otherFile looks for Kubernetes objects in a file outside the directories
 // that are made for them; whatever else it holds is no fault.
 func (s *scanner) otherFile(name string) {
+	if s.o.Objects != nil && !s.o.Objects[name] && !kustomizationFile(name) {
+		return
+	}
 	info, err := fs.Stat(s.fsys, name)
 	if err != nil || info.Size() > maxOther || info.Size() == 0 {
 		return
 	}
-	if !kustomizationFile(name) && !hasObject(s.fsys, name) {
+	if !kustomizationFile(name) && !s.hasObject(name) {
 		return
 	}
 	data, err := readLimited(s.fsys, name, maxOther)
