@@ -1,6 +1,7 @@
 package build
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -145,9 +146,13 @@ func (b *builder) earlier(ctx context.Context) map[string]digest.Digest {
 // remember keeps known for later builds. A cache that cannot be written is no
 // fault.
 func (b *builder) remember(known map[string]digest.Digest) {
+	name := filepath.Join(b.s.CacheDir(), knownName)
 	content, err := json.Marshal(known)
+	if old, e := os.ReadFile(name); e == nil && bytes.Equal(old, content) {
+		return
+	}
 	if err == nil {
-		err = replaceFile(filepath.Join(b.s.CacheDir(), knownName), content)
+		err = replaceFile(name, content)
 	}
 	if err != nil {
 		b.log.Debug("write the cache of tags", "error", err)

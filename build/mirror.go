@@ -17,6 +17,7 @@ import (
 	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/remote"
+	"github.com/clusterimage/sealer/registry/tree"
 	"github.com/clusterimage/sealer/store"
 )
 
@@ -133,6 +134,7 @@ func (t *target) bring(ctx context.Context, reqs []mirror.Request, known map[str
 	b := t.b
 	b.step(fmt.Sprintf("[%s] mirror %d images", platform.String(t.platform), len(reqs)))
 	o := t.options(known)
+	o.Resolved = func(r *mirror.Result) { t.draft = t.startDraft(ctx, r) }
 	run := mirror.Mirror
 	if b.o.DryRun {
 		run = mirror.Plan
@@ -184,7 +186,7 @@ func (b *builder) missing(r *mirror.Result) bool {
 func (t *target) registryLayer(ctx context.Context, found *imagelist.Result, result *mirror.Result) error {
 	if result != nil {
 		if doc := result.Document(t.below); doc != nil {
-			layer, err := t.b.s.WriteRegistryLayer(ctx, doc)
+			layer, err := t.writeRegistryLayer(ctx, doc)
 			if err != nil {
 				return err
 			}
@@ -192,6 +194,54 @@ func (t *target) registryLayer(ctx context.Context, found *imagelist.Result, res
 		}
 	}
 	return t.complete(ctx, found)
+}
+
+// A draft is a registry layer that is prepared beside the fetching of its blobs.
+type draft struct {
+	done  chan struct{}
+	layer *store.RegistryDraft // set, as err, when done is closed
+	err   error
+}
+
+// startDraft prepares the registry layer for what r will be if no blob is
+// missing. It is nil when there will be none.
+func (t *target) startDraft(ctx context.Context, r *mirror.Result) *draft {
+	if slices.ContainsFunc(r.Images, func(im mirror.Image) bool { return im.Err != nil && !t.b.o.AllowMissing }) {
+		return nil // the build fails
+	}
+	doc := r.Document(t.below)
+	if doc == nil {
+		return nil
+	}
+	d := &draft{done: make(chan struct{})}
+	go func() {
+		defer close(d.done)
+		d.layer, d.err = t.b.s.DraftRegistryLayer(ctx, doc)
+	}()
+	t.b.closers = append(t.b.closers, func() error {
+		if <-d.done; d.err != nil {
+			return nil // reported by who wanted the layer
+		}
+		return d.layer.Discard()
+	})
+	return d
+}
+
+// writeRegistryLayer makes the layer of doc, out of the draft if that is it.
+func (t *target) writeRegistryLayer(ctx context.Context, doc *tree.Document) (store.Layer, error) {
+	if d := t.draft; d != nil {
+		if <-d.done; d.err != nil {
+			return store.Layer{}, d.err
+		}
+		_, id, err := doc.Encode()
+		if err != nil {
+			return store.Layer{}, err
+		}
+		if id == d.layer.ID {
+			return d.layer.Commit(ctx)
+		}
+	}
+	return t.b.s.WriteRegistryLayer(ctx, doc) // blobs are missing, and that is allowed
 }
 
 // complete checks that every image that the cluster will pull, after the

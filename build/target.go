@@ -32,6 +32,7 @@ type target struct {
 	layers []store.Layer    // all, lowest first
 	added  []digest.Digest  // those of this Kubefile
 	below  []*tree.Document // registry layers of the base
+	draft  *draft           // of the registry layer, while the blobs are fetched
 }
 
 // A step adds a layer, or more than one.

@@ -92,61 +92,6 @@ func (s *Store) WriteLayer(ctx context.Context, o LayerOptions, write func(w io.
 	}, nil
 }
 
-// WriteRegistryLayer makes the registry layer of doc, whose blobs the store
-// must have: the document's blob, and the tree in which each blob is a hard
-// link. doc is sorted by it.
-func (s *Store) WriteRegistryLayer(ctx context.Context, doc *tree.Document) (Layer, error) {
-	b, id, err := doc.Encode()
-	if err != nil {
-		return Layer{}, fmt.Errorf("write registry layer: %w", err)
-	}
-	desc, err := s.putBytes(ctx, tree.MediaTypeDocument, b)
-	if err != nil {
-		return Layer{}, fmt.Errorf("write registry layer: %w", err)
-	}
-	if err := s.unpackRegistry(ctx, id, doc); err != nil {
-		return Layer{}, err
-	}
-	return registryLayer(desc, doc), nil
-}
-
-// registryLayer describes the layer of doc, whose document is the blob desc.
-func registryLayer(desc ocispec.Descriptor, doc *tree.Document) Layer {
-	l := Layer{ID: desc.Digest, Descriptors: []ocispec.Descriptor{desc}}
-	for _, b := range doc.Blobs {
-		l.Descriptors = append(l.Descriptors, ocispec.Descriptor{MediaType: tree.MediaTypeBlob, Digest: b.Digest, Size: b.Size})
-		l.Size += b.Size
-	}
-	return l
-}
-
-// unpackRegistry makes the tree of a registry layer unless it is there.
-func (s *Store) unpackRegistry(ctx context.Context, id digest.Digest, doc *tree.Document) (err error) {
-	if s.hasLayer(id) {
-		return nil
-	}
-	for _, b := range doc.Blobs {
-		if !s.hasSized(ocispec.Descriptor{Digest: b.Digest, Size: b.Size}) {
-			return fmt.Errorf("registry layer %s: blob %s: %w", id, b.Digest, ErrNotFound)
-		}
-	}
-	if _, err := s.begin(ctx); err != nil {
-		return err
-	}
-	dir, err := s.tempDir("layer")
-	if err != nil {
-		return fmt.Errorf("registry layer %s: %w", id, err)
-	}
-	defer func() { err = errors.Join(err, discard(dir)) }()
-	err = tree.Write(dir.Name(), doc, func(d digest.Digest, path string) error {
-		return os.Link(s.BlobPath(d), path)
-	})
-	if err != nil {
-		return fmt.Errorf("registry layer %s: %w", id, err)
-	}
-	return s.publishDir(ctx, dir, id)
-}
-
 // unpackBlob unpacks the rootfs layer l from its blob unless it is there.
 // l.Size, when it is not zero, is what its files must have together.
 func (s *Store) unpackBlob(ctx context.Context, l Layer) (err error) {

@@ -118,8 +118,14 @@ func (s *Store) makeDirs() error {
 		{"locks", 0o700},
 		{"cache", 0o700},
 	} {
+		if _, err := os.Stat(s.path(d.name)); err == nil {
+			continue
+		}
 		if err := os.MkdirAll(s.path(d.name), d.perm); err != nil {
 			return err
+		}
+		if d.name == "tmp" { // where every layer is made
+			spread(s.path(d.name))
 		}
 	}
 	return nil

@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"github.com/opencontainers/go-digest"
+
+	"github.com/clusterimage/sealer/registry/ref"
 )
 
 var (
@@ -127,6 +129,9 @@ func encoded(d digest.Digest) string {
 
 // checkDigest accepts what the store can keep: a well-formed sha256 digest.
 func checkDigest(d digest.Digest) error {
+	if ref.IsSHA256(d) {
+		return nil
+	}
 	if err := d.Validate(); err != nil {
 		return fmt.Errorf("%w: digest %q: %w", ErrInvalid, d, err)
 	}

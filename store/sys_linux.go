@@ -39,6 +39,27 @@ func syncFS(f *os.File) error {
 	return nil
 }
 
+// spread tells the file system that what is in dir is unrelated, so that it puts
+// new directories far from each other: chattr(1), "T", a hint of ext2 to ext4.
+// Where those are without a journal, they take no inode that was freed in the
+// last minute, and look at each such before they find one: after another layer
+// was removed, the 1,000 directories and links of a registry layer took 0.3 s
+// beside it, and take 0.05 s elsewhere. It is no fault when it cannot be said.
+func spread(dir string) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	flags, err := unix.IoctlGetUint32(int(f.Fd()), unix.FS_IOC_GETFLAGS)
+	if err == nil {
+		_ = unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, int(flags|fsTopDir))
+	}
+}
+
+// fsTopDir is FS_TOPDIR_FL of linux/fs.h.
+const fsTopDir = 0x00020000
+
 // bootID tells this run of the machine from every other; proc(5).
 func bootID() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")

@@ -16,6 +16,8 @@ func tryFlock(f *os.File, _ bool) (bool, error) {
 
 func syncFS(f *os.File) error { return f.Sync() }
 
+func spread(string) {}
+
 func bootID() string { return "" }
 
 // InUserNamespace is false: only Linux has them.

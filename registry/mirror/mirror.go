@@ -76,8 +76,13 @@ type Options struct {
 	Offline      bool             // ask no registry: take what the sink holds
 	// Known gives the digest that a reference (normalised, as ref.Reference
 	// prints it) had in earlier builds of this store; see KnownFrom. Offline
-	// resolves tags by it; else a tag that is known is asked for with HEAD.
-	Known    map[string]digest.Digest
+	// resolves tags by it; else one that is known is asked whether it has moved.
+	Known map[string]digest.Digest
+	// Resolved is called by Mirror when every manifest is there, before it
+	// copies the blobs: what only needs the result's names, such as Document,
+	// can begin beside that. Images whose blobs turn out to be missing still
+	// look whole then. It must not wait; nil for none.
+	Resolved func(*Result)
 	Progress func(remote.Event) // called concurrently; nil for none
 	Logger   *slog.Logger       // nil discards
 }
@@ -140,6 +145,9 @@ func Mirror(ctx context.Context, c *remote.Client, sink remote.Sink, reqs []Requ
 	}
 	missing, err := e.missing(ctx)
 	if err == nil {
+		if e.o.Resolved != nil {
+			e.o.Resolved(e.result)
+		}
 		err = e.copy(ctx, missing)
 	}
 	e.count()

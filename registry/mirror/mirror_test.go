@@ -130,7 +130,7 @@ func TestMirrorColdWarmAndMoved(t *testing.T) {
 		t.Errorf("the document has %d blobs in %d repositories", len(doc.Blobs), len(doc.Repositories))
 	}
 
-	// Warm: one HEAD for each tag, nothing for the digest, nothing else.
+	// Warm: one question for each tag, nothing for the digest, nothing else.
 	up.ResetRequests()
 	o.Known = mirror.KnownFrom([]*tree.Document{doc})
 	o.Below = []*tree.Document{doc}
@@ -138,8 +138,8 @@ func TestMirrorColdWarmAndMoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if heads, all := up.Count(registrytest.Manifest, "HEAD"), len(up.Requests()); heads != 4 || all != 4 {
-		t.Errorf("a warm run asked %d times, %d of them HEAD of a manifest; want 4 and 4", all, heads)
+	if manifests, all := up.Count(registrytest.Manifest, "GET"), len(up.Requests()); manifests != 4 || all != 4 {
+		t.Errorf("a warm run asked %d times, %d of them for a manifest; want 4 and 4", all, manifests)
 	}
 	if r.Fetched.Blobs != 0 || r.Reused.Blobs != 15 {
 		t.Errorf("a warm run fetched %+v and reused %+v", r.Fetched, r.Reused)

@@ -85,13 +85,13 @@ func TestTwoCredentialsForOneRegistry(t *testing.T) {
 	c := newClient(t, options(t, up))
 	right := c.As(&remote.Credential{Registry: up.Host(), Username: "u", Password: "right"})
 	wrong := c.As(&remote.Credential{Registry: up.Host(), Username: "u", Password: "wrong"})
-	if _, err := right.Resolve(t.Context(), up.Ref("one:1")); err != nil {
+	if _, _, err := right.Manifest(t.Context(), up.Ref("one:1")); err != nil {
 		t.Error(err)
 	}
-	if _, err := wrong.Resolve(t.Context(), up.Ref("one:1")); !errors.Is(err, remote.ErrUnauthorized) {
+	if _, _, err := wrong.Manifest(t.Context(), up.Ref("one:1")); !errors.Is(err, remote.ErrUnauthorized) {
 		t.Errorf("error %v, want ErrUnauthorized", err)
 	}
-	if _, err := c.Resolve(t.Context(), up.Ref("one:1")); !errors.Is(err, remote.ErrUnauthorized) {
+	if _, _, err := c.Manifest(t.Context(), up.Ref("one:1")); !errors.Is(err, remote.ErrUnauthorized) {
 		t.Errorf("error %v, want ErrUnauthorized", err)
 	}
 }
@@ -131,7 +131,7 @@ func TestTokenRefresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	up.ExpireTokens()
-	if got, err := c.Resolve(t.Context(), up.Ref("copy:1")); err != nil || got.Digest != d.Digest {
+	if got, _, err := c.Manifest(t.Context(), up.Ref("copy:1")); err != nil || got.Digest != d.Digest {
 		t.Errorf("%v, %v", got, err)
 	}
 }
@@ -150,7 +150,7 @@ func TestIdentityToken(t *testing.T) {
 	}})
 	o := options(t, up)
 	o.AuthFile = write(t, "auth.json", fmt.Sprintf(`{"auths":{%q:{"auth":%q,"identitytoken":"idtoken"}}}`, up.Host(), base64.StdEncoding.EncodeToString([]byte("u:"))))
-	if _, err := newClient(t, o).Resolve(t.Context(), up.Ref("one:1")); err != nil {
+	if _, _, err := newClient(t, o).Manifest(t.Context(), up.Ref("one:1")); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"POST ", "grant_type=refresh_token", "refresh_token=idtoken", "scope=repository%3Alibrary%2Fone%3Apull"} {
@@ -170,7 +170,7 @@ func TestCredentialHelper(t *testing.T) {
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	o := options(t, up)
 	o.AuthFile = write(t, "auth.json", fmt.Sprintf(`{"credHelpers":{%q:"test"}}`, up.Host()))
-	if _, err := newClient(t, o).Resolve(t.Context(), up.Ref("one:1")); err != nil {
+	if _, _, err := newClient(t, o).Manifest(t.Context(), up.Ref("one:1")); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -194,13 +194,13 @@ func TestLoginAndLogout(t *testing.T) {
 		if info, err := os.Stat(o.AuthFile); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("the auth file has mode %v, %v", info.Mode(), err)
 		}
-		if _, err := newClient(t, o).Resolve(t.Context(), up.Ref("one:1")); err != nil {
+		if _, _, err := newClient(t, o).Manifest(t.Context(), up.Ref("one:1")); err != nil {
 			t.Errorf("after login: %v", err)
 		}
 		if err := c.Logout(up.Host()); err != nil {
 			t.Error(err)
 		}
-		if _, err := newClient(t, o).Resolve(t.Context(), up.Ref("one:1")); !errors.Is(err, remote.ErrUnauthorized) {
+		if _, _, err := newClient(t, o).Manifest(t.Context(), up.Ref("one:1")); !errors.Is(err, remote.ErrUnauthorized) {
 			t.Errorf("after logout: %v", err)
 		}
 		if err := c.Logout(up.Host()); !errors.Is(err, remote.ErrNotLoggedIn) {
@@ -217,7 +217,7 @@ func TestTokenServerElsewhere(t *testing.T) {
 	up := newUpstream(t, registrytest.Options{Auth: registrytest.Auth{Scheme: registrytest.Bearer, TokenServer: tokens.TokenURL()}})
 	o := options(t, up)
 	o.Credentials = []remote.Credential{{Registry: up.Host(), Username: "u", Password: "secret"}}
-	_, err := newClient(t, o).Resolve(t.Context(), up.Ref("one:1"))
+	_, _, err := newClient(t, o).Manifest(t.Context(), up.Ref("one:1"))
 	if err == nil || !strings.Contains(err.Error(), "over plain http") {
 		t.Errorf("error %v", err)
 	}

@@ -201,7 +201,7 @@ func (p *push) open(ctx context.Context, d digest.Digest) ([]byte, error) {
 // manifest names that it holds under the tag, or digest, that is pushed. The
 // tag itself is in the set when it points at what is pushed.
 func (p *push) listed(ctx context.Context) (map[digest.Digest]bool, error) {
-	d, b, err := p.c.manifest(ctx, p.t, p.to)
+	d, b, err := p.c.manifest(ctx, p.t, p.to, "")
 	switch {
 	case errors.Is(err, ErrNotFound), errors.Is(err, ErrUnsupported), errors.Is(err, ErrDigest):
 		return nil, nil // nothing that could be relied on
@@ -220,7 +220,7 @@ func (p *push) listed(ctx context.Context) (map[digest.Digest]bool, error) {
 	for _, m := range old.Manifests {
 		r := p.to
 		r.Digest = m.Digest
-		_, b, err := p.c.manifest(ctx, p.t, r)
+		_, b, err := p.c.manifest(ctx, p.t, r, "")
 		if err != nil {
 			continue // a sparse index
 		}

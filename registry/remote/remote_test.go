@@ -270,25 +270,78 @@ func largest(c *registrytest.Content) (ocispec.Descriptor, []byte) {
 	return d, c.Blobs[d.Digest]
 }
 
-func TestResolveAndManifest(t *testing.T) {
+func TestManifest(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, registrytest.Options{})
 	c := newClient(t, options(t, up))
 	want := up.Content("many:1").Root
 	for _, name := range []string{"many:1", "many@" + want.Digest.String()} {
-		d, err := c.Resolve(t.Context(), up.Ref(name))
-		if err != nil || d.Digest != want.Digest || d.Size != want.Size || d.MediaType != want.MediaType {
-			t.Errorf("Resolve(%s) = %v, %v, want %v", name, d, err, want)
-		}
 		d, b, err := c.Manifest(t.Context(), up.Ref(name))
-		if err != nil || d.Digest != want.Digest || digest.FromBytes(b) != want.Digest {
+		if err != nil || d.Digest != want.Digest || d.Size != want.Size || d.MediaType != want.MediaType || digest.FromBytes(b) != want.Digest {
 			t.Errorf("Manifest(%s) = %v, %v, want %v", name, d, err, want)
 		}
 	}
-	// A HEAD that says nothing: the manifest is read instead.
-	up.Inject(registrytest.Fault{On: registrytest.Manifest, Method: "HEAD", Do: registrytest.Status(200)})
-	if d, err := c.Resolve(t.Context(), up.Ref("many:1")); err != nil || d.Digest != want.Digest {
-		t.Errorf("Resolve without a digest header = %v, %v", d, err)
+}
+
+// A tag that has not moved costs one request and no manifest, one that has
+// moved one request and its manifest.
+func TestRefresh(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, registrytest.Options{})
+	c := newClient(t, options(t, up))
+	now, other := up.Content("many:1").Root, up.Content("one:1").Root
+	for _, tc := range []struct {
+		name  string
+		known digest.Digest
+		read  bool
+	}{
+		{"not moved", now.Digest, false},
+		{"moved", other.Digest, true},
+	} {
+		up.ResetRequests()
+		d, b, err := c.Refresh(t.Context(), up.Ref("many:1"), tc.known)
+		if err != nil || d.Digest != now.Digest || (b != nil) != tc.read || b != nil && digest.FromBytes(b) != now.Digest {
+			t.Errorf("%s: %v, %d bytes, %v", tc.name, d, len(b), err)
+		}
+		if n := up.Count(registrytest.Manifest); n != 1 {
+			t.Errorf("%s: %d requests", tc.name, n)
+		}
+	}
+}
+
+// Docker Hub counts every GET of a manifest: it is asked with HEAD. A proxy
+// stands for it here. Where a registry answers HEAD with less than it should,
+// the manifest is read.
+func TestRefreshDockerHub(t *testing.T) {
+	up := newUpstream(t, registrytest.Options{TLS: true})
+	tunnel(t, up, "registry-1.docker.io:443")
+	o := options(t)
+	o.Insecure = []string{"docker.io"} // the certificate is for 127.0.0.1
+	c := newClient(t, o)
+	r := ref.Reference{Registry: "docker.io", Repository: "library/many", Tag: "1"}
+	now, other := up.Content("many:1").Root.Digest, up.Content("one:1").Root.Digest
+	for _, tc := range []struct {
+		name  string
+		known digest.Digest
+		head  int // status of HEAD, without a digest; 0 for an honest answer
+		gets  int
+	}{
+		{"not moved", now, 0, 0},
+		{"moved", other, 0, 0},
+		{"no digest", now, 200, 1},
+		{"no HEAD", now, 405, 1},
+	} {
+		up.ResetRequests()
+		if tc.head != 0 {
+			up.Inject(registrytest.Fault{On: registrytest.Manifest, Method: "HEAD", Do: registrytest.Status(tc.head)})
+		}
+		d, _, err := c.Refresh(t.Context(), r, tc.known)
+		if err != nil || d.Digest != now {
+			t.Errorf("%s: %v, %v", tc.name, d, err)
+		}
+		if heads, gets := up.Count(registrytest.Manifest, "HEAD"), up.Count(registrytest.Manifest, "GET"); heads != 1 || gets != tc.gets {
+			t.Errorf("%s: %d HEAD and %d GET of the manifest, want 1 and %d", tc.name, heads, gets, tc.gets)
+		}
 	}
 }
 
@@ -393,7 +446,7 @@ func TestBlockedAndBadConfiguration(t *testing.T) {
 	o.RegistriesConf = write(t, "registries.conf", "[[registry]]\nlocation = \"evil.example\"\nblocked = true\n")
 	c := newClient(t, o)
 	r := ref.Reference{Registry: "evil.example", Repository: "a", Tag: "1"}
-	if _, err := c.Resolve(t.Context(), r); !errors.Is(err, remote.ErrBlocked) {
+	if _, _, err := c.Manifest(t.Context(), r); !errors.Is(err, remote.ErrBlocked) {
 		t.Errorf("error %v, want ErrBlocked", err)
 	}
 	if err := c.Push(t.Context(), newStore(t), ocispec.Descriptor{}, r, remote.PushOptions{}); !errors.Is(err, remote.ErrBlocked) {
@@ -421,7 +474,7 @@ func TestCancelledWhileWaiting(t *testing.T) {
 			cancel()
 		})
 	}})
-	if _, err := newClient(t, options(t, up)).Resolve(ctx, up.Ref("one:1")); !errors.Is(err, context.Canceled) {
+	if _, _, err := newClient(t, options(t, up)).Manifest(ctx, up.Ref("one:1")); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want context.Canceled", err)
 	}
 }

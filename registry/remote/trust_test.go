@@ -34,7 +34,7 @@ func TestNoFallbackToHTTP(t *testing.T) {
 	up := newUpstream(t, registrytest.Options{})
 	o := options(t)
 	o.Credentials = []remote.Credential{{Registry: up.Host(), Username: "u", Password: "secret"}}
-	_, err := newClient(t, o).Resolve(t.Context(), up.Ref("one:1"))
+	_, _, err := newClient(t, o).Manifest(t.Context(), up.Ref("one:1"))
 	if !errors.Is(err, remote.ErrPlainHTTP) {
 		t.Errorf("error %v", err)
 	}
@@ -65,7 +65,7 @@ func TestInsecure(t *testing.T) {
 	} {
 		o := options(t)
 		tc.set(&o)
-		_, err := newClient(t, o).Resolve(t.Context(), tc.up.Ref("one:1"))
+		_, _, err := newClient(t, o).Manifest(t.Context(), tc.up.Ref("one:1"))
 		if tc.ok != (err == nil) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -87,14 +87,14 @@ func TestCertsDir(t *testing.T) {
 	if err := os.WriteFile(ca, up.CA(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newClient(t, o).Resolve(t.Context(), up.Ref("one:1")); err != nil {
+	if _, _, err := newClient(t, o).Manifest(t.Context(), up.Ref("one:1")); err != nil {
 		t.Error(err)
 	}
 	// A bad file is an error; verification is not switched off for it.
 	if err := os.WriteFile(ca, []byte("garbage"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := newClient(t, o).Resolve(t.Context(), up.Ref("one:1")); err == nil || !strings.Contains(err.Error(), ca) {
+	if _, _, err := newClient(t, o).Manifest(t.Context(), up.Ref("one:1")); err == nil || !strings.Contains(err.Error(), ca) {
 		t.Errorf("error %v, want one that names the file", err)
 	}
 }
@@ -223,12 +223,13 @@ insecure = true
 	}
 }
 
-// HTTPS_PROXY is honoured: a tunnel is asked for, and TLS goes end to end.
-func TestProxy(t *testing.T) {
-	up := newUpstream(t, registrytest.Options{TLS: true})
+// tunnel makes a proxy for this test's process that connects host to up, and
+// counts how often.
+func tunnel(t *testing.T, up *registrytest.Upstream, host string) *atomic.Int32 {
+	t.Helper()
 	var tunnels atomic.Int32
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodConnect || r.Host != "reg.example:443" {
+		if r.Method != http.MethodConnect || r.Host != host {
 			http.Error(w, "no", http.StatusForbidden)
 			return
 		}
@@ -248,9 +249,16 @@ func TestProxy(t *testing.T) {
 	t.Cleanup(proxy.Close)
 	t.Setenv("HTTPS_PROXY", proxy.URL)
 	t.Setenv("NO_PROXY", "")
+	return &tunnels
+}
+
+// HTTPS_PROXY is honoured: a tunnel is asked for, and TLS goes end to end.
+func TestProxy(t *testing.T) {
+	up := newUpstream(t, registrytest.Options{TLS: true})
+	tunnels := tunnel(t, up, "reg.example:443")
 	o := options(t)
 	o.Insecure = []string{"reg.example"} // the certificate is for 127.0.0.1
-	d, err := newClient(t, o).Resolve(t.Context(), ref.Reference{Registry: "reg.example", Repository: "library/one", Tag: "1"})
+	d, _, err := newClient(t, o).Manifest(t.Context(), ref.Reference{Registry: "reg.example", Repository: "library/one", Tag: "1"})
 	if err != nil || d.Digest != up.Content("one:1").Root.Digest || tunnels.Load() == 0 {
 		t.Errorf("%v, %v, %d tunnels", d, err, tunnels.Load())
 	}
@@ -274,7 +282,7 @@ func TestHTTP1OverTLS(t *testing.T) {
 	o := options(t)
 	host := strings.TrimPrefix(srv.URL, "https://")
 	o.Insecure = []string{host}
-	_, err := newClient(t, o).Resolve(t.Context(), ref.Reference{Registry: host, Repository: "a", Tag: "1"})
+	_, _, err := newClient(t, o).Manifest(t.Context(), ref.Reference{Registry: host, Repository: "a", Tag: "1"})
 	if !errors.Is(err, remote.ErrNotFound) {
 		t.Errorf("error %v", err)
 	}

@@ -32,9 +32,8 @@ type WalkOptions struct {
 	// them all. An image that is no index must be for one of them, if its
 	// config says what it is for. Empty means every platform that is listed.
 	Platforms []ocispec.Platform
-	// Known is the digest that a tag is thought to have. Walk asks with HEAD
-	// whether it still has. Empty, or when the sink lacks it, Walk reads the
-	// manifest without asking before.
+	// Known is the digest that a tag is thought to have. Walk asks whether it
+	// still has. Empty, or when the sink lacks it, Walk reads the manifest.
 	Known digest.Digest
 	// Offline asks no registry: the sink must hold everything, and a tag has
 	// the digest Known.
@@ -44,7 +43,7 @@ type WalkOptions struct {
 // Walk reads the manifests of r, from sink where it holds them, else from the
 // registry and into sink, and returns what the image consists of. It reads no
 // layer. A reference with a digest costs no request when sink holds the
-// manifests; a known tag one HEAD.
+// manifests; a known tag one, that brings nothing.
 func (c *Client) Walk(ctx context.Context, sink Sink, r ref.Reference, o WalkOptions) (*Content, error) {
 	w := walk{c: c, sink: sink, r: r, o: o}
 	top, parsed, err := w.top(ctx)
@@ -113,9 +112,12 @@ func (w *walk) top(ctx context.Context) (ocispec.Descriptor, *Parsed, error) {
 			return ocispec.Descriptor{}, nil, err
 		}
 		if has {
-			d, err := w.c.Resolve(ctx, r)
+			d, b, err := w.c.Refresh(ctx, r, w.o.Known)
 			if err != nil {
 				return ocispec.Descriptor{}, nil, err
+			}
+			if b != nil {
+				return w.keep(ctx, d, b)
 			}
 			r.Digest = d.Digest
 		}
@@ -132,7 +134,16 @@ func (w *walk) top(ctx context.Context) (ocispec.Descriptor, *Parsed, error) {
 	if err != nil {
 		return ocispec.Descriptor{}, nil, err
 	}
-	if err := put(ctx, w.sink, d, b); err != nil {
+	return w.keep(ctx, d, b)
+}
+
+// keep puts a manifest that the registry gave into the sink.
+func (w *walk) keep(ctx context.Context, d ocispec.Descriptor, b []byte) (ocispec.Descriptor, *Parsed, error) {
+	err := w.sink.PutBlob(ctx, d, func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
+	})
+	if err != nil {
 		return ocispec.Descriptor{}, nil, err
 	}
 	p, err := ParseManifest(d.MediaType, b)
@@ -157,13 +168,6 @@ func (w *walk) held(ctx context.Context, d digest.Digest) ([]byte, error) {
 		return nil, err
 	}
 	return w.sink.ReadBlob(ctx, d, MaxManifest)
-}
-
-func put(ctx context.Context, sink Sink, d ocispec.Descriptor, b []byte) error {
-	return sink.PutBlob(ctx, d, func(w io.Writer) error {
-		_, err := w.Write(b)
-		return err
-	})
 }
 
 // child reads a manifest of an index. Where several images want it at once, one

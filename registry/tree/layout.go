@@ -46,40 +46,52 @@ func tagIndexPath(repository, tag string, d digest.Digest) string {
 	return path.Join(v2, "repositories", repository, "_manifests/tags", tag, "index", d.Algorithm().String(), d.Encoded(), "link")
 }
 
-// Write makes the tree of d in dir/registry. Link files are written; each blob
-// of d.Blobs is placed by calling link with its digest and the path where it
-// must appear, whose directory exists. link is called concurrently. dir must be
-// new: on an error it is left as it is, for the caller to remove.
+// Write makes the tree of d in dir/registry: Prepare, then Place.
 func Write(dir string, d *Document, link func(d digest.Digest, path string) error) error {
+	if err := Prepare(dir, d); err != nil {
+		return err
+	}
+	return Place(dir, d, link)
+}
+
+// Prepare makes all of d's tree in dir/registry but the blobs: the directories,
+// theirs too, and the link files. dir must be new: on an error it is left as it
+// is, for the caller to remove.
+func Prepare(dir string, d *Document) error {
 	if err := d.Validate(); err != nil { // names become paths below
 		return err
 	}
 	root := filepath.Join(dir, Root)
+	made := map[string]bool{}
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return fmt.Errorf("write registry tree: %w", err)
 	}
+	made[root] = true
 	var g errgroup.Group
 	g.SetLimit(writers)
-	made := map[string]bool{root: true}
-	for _, l := range links(d) {
-		p := filepath.Join(root, filepath.FromSlash(l.path))
-		if err := makeDirs(filepath.Dir(p), made); err != nil {
+	for _, p := range parts(d) {
+		base := filepath.Join(root, filepath.FromSlash(p.dir))
+		if err := makeDirs(base, made); err != nil {
 			return errors.Join(fmt.Errorf("write registry tree: %w", err), g.Wait())
 		}
 		g.Go(func() error {
-			if err := os.WriteFile(p, []byte(l.target), 0o644); err != nil {
+			if err := p.write(root, base); err != nil {
 				return fmt.Errorf("write registry tree: %w", err)
 			}
 			return nil
 		})
 	}
+	return g.Wait()
+}
+
+// Place completes what Prepare made in dir: each blob of d.Blobs is placed by
+// calling link, concurrently, with its digest and the path where it must appear.
+func Place(dir string, d *Document, link func(d digest.Digest, path string) error) error {
+	var g errgroup.Group
+	g.SetLimit(writers)
 	for _, b := range d.Blobs {
-		p := filepath.Join(root, filepath.FromSlash(BlobPath(b.Digest)))
-		if err := makeDirs(filepath.Dir(p), made); err != nil {
-			return errors.Join(fmt.Errorf("write registry tree: %w", err), g.Wait())
-		}
 		g.Go(func() error {
-			if err := link(b.Digest, p); err != nil {
+			if err := link(b.Digest, filepath.Join(dir, Root, filepath.FromSlash(BlobPath(b.Digest)))); err != nil {
 				return fmt.Errorf("write registry tree: blob %s: %w", b.Digest, err)
 			}
 			return nil
@@ -88,9 +100,59 @@ func Write(dir string, d *Document, link func(d digest.Digest, path string) erro
 	return g.Wait()
 }
 
-// writers is how many files of a tree are made at a time: the tree of a hundred
-// images has thousands, each a few system calls that wait for the file system.
+// writers is how many parts of a tree are made at a time: the tree of a hundred
+// images has thousands of directories and files, each a few system calls that
+// wait for the file system.
 const writers = 4
+
+// A part of a tree is what can be made beside the others once its directory is
+// there: a repository (another inside of it has other directories), or the
+// blobs whose digests begin alike.
+type part struct {
+	dir   string // relative to Root
+	dirs  []string
+	links []link
+}
+
+func parts(d *Document) []part {
+	var out []part
+	for _, r := range d.Repositories {
+		out = append(out, part{dir: RepositoryPath(r.Name), links: repositoryLinks(r)})
+	}
+	shards := map[string]int{}
+	for _, b := range d.Blobs {
+		dir := path.Dir(BlobPath(b.Digest))
+		shard := path.Dir(dir)
+		i, ok := shards[shard]
+		if !ok {
+			i = len(out)
+			shards[shard] = i
+			out = append(out, part{dir: shard})
+		}
+		out[i].dirs = append(out[i].dirs, dir)
+	}
+	return out
+}
+
+// write makes the part below root, of which base is the directory.
+func (p part) write(root, base string) error {
+	made := map[string]bool{base: true}
+	for _, d := range p.dirs {
+		if err := makeDirs(filepath.Join(root, filepath.FromSlash(d)), made); err != nil {
+			return err
+		}
+	}
+	for _, l := range p.links {
+		file := filepath.Join(root, filepath.FromSlash(l.path))
+		if err := makeDirs(filepath.Dir(file), made); err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, []byte(l.target), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // makeDirs makes dir and what is missing above it. made holds what exists.
 func makeDirs(dir string, made map[string]bool) error {
@@ -112,15 +174,21 @@ type link struct {
 func links(d *Document) []link {
 	var out []link
 	for _, r := range d.Repositories {
-		for _, l := range r.Layers {
-			out = append(out, link{LayerPath(r.Name, l), l})
-		}
-		for _, v := range r.Revisions {
-			out = append(out, link{RevisionPath(r.Name, v.Digest), v.Digest})
-		}
-		for _, t := range r.Tags {
-			out = append(out, link{TagPath(r.Name, t.Name), t.Digest}, link{tagIndexPath(r.Name, t.Name, t.Digest), t.Digest})
-		}
+		out = append(out, repositoryLinks(r)...)
+	}
+	return out
+}
+
+func repositoryLinks(r Repository) []link {
+	var out []link
+	for _, l := range r.Layers {
+		out = append(out, link{LayerPath(r.Name, l), l})
+	}
+	for _, v := range r.Revisions {
+		out = append(out, link{RevisionPath(r.Name, v.Digest), v.Digest})
+	}
+	for _, t := range r.Tags {
+		out = append(out, link{TagPath(r.Name, t.Name), t.Digest}, link{tagIndexPath(r.Name, t.Name, t.Digest), t.Digest})
 	}
 	return out
 }

@@ -1,0 +1,127 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/clusterimage/sealer/registry/tree"
+)
+
+// WriteRegistryLayer makes the registry layer of doc, whose blobs the store
+// must have: the document's blob, and the tree in which each blob is a hard
+// link. doc is sorted by it.
+func (s *Store) WriteRegistryLayer(ctx context.Context, doc *tree.Document) (_ Layer, err error) {
+	d, err := s.DraftRegistryLayer(ctx, doc)
+	if err != nil {
+		return Layer{}, err
+	}
+	defer func() { err = errors.Join(err, d.Discard()) }()
+	return d.Commit(ctx)
+}
+
+// A RegistryDraft is a registry layer whose blobs may still be on their way.
+type RegistryDraft struct {
+	// ID is what the layer will have.
+	ID digest.Digest
+
+	s       *Store
+	doc     *tree.Document
+	encoded []byte
+	dir     *os.File // nil when the layer is there, and once it is discarded
+}
+
+// DraftRegistryLayer writes all of doc's registry layer that needs no blob. That
+// is most of the work: some thousand directories and link files for a hundred
+// images, which can be made while the blobs are fetched. doc is sorted by it.
+// The caller calls Discard, after Commit too.
+func (s *Store) DraftRegistryLayer(ctx context.Context, doc *tree.Document) (*RegistryDraft, error) {
+	b, id, err := doc.Encode()
+	if err != nil {
+		return nil, fmt.Errorf("write registry layer: %w", err)
+	}
+	d := &RegistryDraft{ID: id, s: s, doc: doc, encoded: b}
+	return d, d.prepare(ctx)
+}
+
+func (d *RegistryDraft) prepare(ctx context.Context) (err error) {
+	if d.s.hasLayer(d.ID) {
+		return nil
+	}
+	if _, err := d.s.begin(ctx); err != nil {
+		return err
+	}
+	if d.dir, err = d.s.tempDir("layer"); err != nil {
+		return fmt.Errorf("registry layer %s: %w", d.ID, err)
+	}
+	if err := tree.Prepare(d.dir.Name(), d.doc); err != nil {
+		return errors.Join(fmt.Errorf("registry layer %s: %w", d.ID, err), d.Discard())
+	}
+	return nil
+}
+
+// Commit makes the layer of the draft, whose blobs the store must have now. It
+// is called once.
+func (d *RegistryDraft) Commit(ctx context.Context) (Layer, error) {
+	desc, err := d.s.putBytes(ctx, tree.MediaTypeDocument, d.encoded)
+	if err != nil {
+		return Layer{}, fmt.Errorf("write registry layer: %w", err)
+	}
+	if err := d.publish(ctx); err != nil {
+		return Layer{}, err
+	}
+	return registryLayer(desc, d.doc), nil
+}
+
+// publish places the blobs and gives the layer its name.
+func (d *RegistryDraft) publish(ctx context.Context) error {
+	if d.dir == nil {
+		return nil
+	}
+	for _, b := range d.doc.Blobs {
+		if !d.s.hasSized(ocispec.Descriptor{Digest: b.Digest, Size: b.Size}) {
+			return fmt.Errorf("registry layer %s: blob %s: %w", d.ID, b.Digest, ErrNotFound)
+		}
+	}
+	err := tree.Place(d.dir.Name(), d.doc, func(blob digest.Digest, path string) error {
+		return os.Link(d.s.BlobPath(blob), path)
+	})
+	if err != nil {
+		return fmt.Errorf("registry layer %s: %w", d.ID, err)
+	}
+	return d.s.publishDir(ctx, d.dir, d.ID)
+}
+
+// Discard removes what of the draft was not committed.
+func (d *RegistryDraft) Discard() error {
+	if d.dir == nil {
+		return nil
+	}
+	dir := d.dir
+	d.dir = nil
+	return discard(dir)
+}
+
+// registryLayer describes the layer of doc, whose document is the blob desc.
+func registryLayer(desc ocispec.Descriptor, doc *tree.Document) Layer {
+	l := Layer{ID: desc.Digest, Descriptors: []ocispec.Descriptor{desc}}
+	for _, b := range doc.Blobs {
+		l.Descriptors = append(l.Descriptors, ocispec.Descriptor{MediaType: tree.MediaTypeBlob, Digest: b.Digest, Size: b.Size})
+		l.Size += b.Size
+	}
+	return l
+}
+
+// unpackRegistry makes the tree of a registry layer unless it is there.
+func (s *Store) unpackRegistry(ctx context.Context, id digest.Digest, doc *tree.Document) (err error) {
+	d := &RegistryDraft{ID: id, s: s, doc: doc}
+	if err := d.prepare(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Discard()) }()
+	return d.publish(ctx)
+}
