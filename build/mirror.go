@@ -177,7 +177,7 @@ func (t *target) options(known map[string]digest.Digest) mirror.Options {
 // that could not be asked.
 func (b *builder) missing(r *mirror.Result) bool {
 	return r != nil && slices.ContainsFunc(r.Images, func(im mirror.Image) bool {
-		return errors.Is(im.Err, remote.ErrNotFound) || errors.Is(im.Err, remote.ErrPlatform) || im.Err != nil && b.o.Offline
+		return errors.Is(im.Err, remote.ErrNotFound) || errors.Is(im.Err, remote.ErrPlatform) || errors.Is(im.Err, mirror.ErrNotMirrored) || im.Err != nil && b.o.Offline
 	})
 }
 

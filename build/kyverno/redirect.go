@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
@@ -107,7 +105,6 @@ func ParsePrefix(s string) (Prefix, error) {
 }
 
 var (
-	hostName   = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
 	pathName   = regexp.MustCompile(`^[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$`)
 	objectName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
 )
@@ -266,18 +263,9 @@ func (d Redirect) Validate() error {
 	return errors.Join(errs...)
 }
 
-// checkHost accepts host[:port].
 func checkHost(what, s string) error {
-	host, port := s, "1"
-	if h, p, err := net.SplitHostPort(s); err == nil {
-		host, port = h, p
-	}
-	number, err := strconv.Atoi(port)
-	ok := err == nil && number > 0 && number < 1<<16 && (hostName.MatchString(host) || net.ParseIP(host) != nil)
-	// A first segment without dot, port or the name localhost is no registry
-	// in an image's name, but a path on Docker Hub.
-	if !ok || (!strings.ContainsAny(s, ".:") && s != "localhost") {
-		return fmt.Errorf("%s %q: want host[:port], such as sea.hub:5000", what, s)
+	if err := ref.CheckHost(s); err != nil {
+		return fmt.Errorf("%s %w", what, err)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -275,7 +276,11 @@ func TestCollisionsAndPrivate(t *testing.T) {
 	s, c := newStore(t), newClient(t, one, two)
 	o := mirror.Options{Platforms: []ocispec.Platform{amd64}}
 	clash := append(requests(one, "tools/x:1"), requests(two, "tools/x:1")...)
-	_, err := mirror.Mirror(t.Context(), c, s, clash, o)
+	// What asks for that name in the private registry is no third image.
+	_, err := mirror.Mirror(t.Context(), c, s, append(slices.Clone(clash), mirror.Request{Reference: private}), o)
+	if strings.Contains(err.Error(), "\n") {
+		t.Errorf("one collision is reported as %v", err)
+	}
 	if !errors.Is(err, mirror.ErrCollision) || !strings.Contains(err.Error(), one.Host()) || !strings.Contains(err.Error(), two.Host()) {
 		t.Errorf("error %v, want a collision of both", err)
 	}

@@ -76,8 +76,8 @@ func (e *engine) collisions() []error {
 	for i := range e.result.Images {
 		im := &e.result.Images[i]
 		t := e.result.target(im)
-		if im.Err != nil || t.Tag == "" || im.SatisfiedBelow {
-			continue
+		if im.Err != nil || t.Tag == "" || im.source().Registry == e.o.Private {
+			continue // what asks for the private registry is met by one of the others
 		}
 		n := name{t.Repository, t.Tag}
 		advice := "; choose the full naming, or a name for one of them (NAME=SOURCE)"

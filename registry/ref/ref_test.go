@@ -67,6 +67,20 @@ func TestParseRejects(t *testing.T) {
 	}
 }
 
+func TestCheckHost(t *testing.T) {
+	t.Parallel()
+	for host, ok := range map[string]bool{
+		"sea.hub:5000": true, "sea.hub": true, "localhost": true, "localhost:5000": true, "registry:5000": true, "10.0.0.1:5000": true, "[::1]:5000": true,
+		"": false, "registry": false, "http://x.io": false, "x.io/path": false, "x.io:0": false, "x.io:70000": false, "x.io:port": false, "X.io": false, "-x.io": false, "x..io": false, "a b.io": false,
+	} {
+		if err := ref.CheckHost(host); (err == nil) != ok {
+			t.Errorf("CheckHost(%q) = %v", host, err)
+		} else if _, perr := ref.Parse(host + "/a:b"); ok && perr != nil {
+			t.Errorf("CheckHost(%q) passes, but no reference has it: %v", host, perr)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"nginx", "a/b:c", "localhost:5000/a@sha256:" + hex64, "docker.io/library/a", "library/library/x", "docker.io/foo.bar/x", "docker.io/localhost/x"} {
 		f.Add(s)

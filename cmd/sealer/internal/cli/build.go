@@ -154,6 +154,11 @@ func (f *buildFlags) complete(a *app, args []string) (o build.Options, err error
 	if o.Platforms, err = platform.ParseList(f.platforms); err != nil {
 		return o, usageError{err}
 	}
+	if o.Registry != "" {
+		if err := ref.CheckHost(o.Registry); err != nil {
+			return o, usageError{fmt.Errorf("--registry %w", err)}
+		}
+	}
 	if f.naming != "" {
 		if o.Naming, err = tree.ParseNaming(f.naming); err != nil {
 			return o, usageError{fmt.Errorf("--registry-naming: %w", err)}
