@@ -90,7 +90,7 @@ func (st *appStep) run(ctx context.Context, t *target) error {
 		all, err = arrange(all)
 	}
 	if err != nil {
-		return t.fault(st.in, err.Error(), "", err)
+		return t.faults(st.in, err)
 	}
 	layer, err := t.b.writeLayer(ctx, all)
 	if err != nil {

@@ -195,6 +195,9 @@ func plain(err error) error {
 	if strings.Contains(pe.Err.Error(), "escapes") {
 		return errEscape
 	}
+	if errors.Is(pe.Err, fs.ErrPermission) {
+		return fmt.Errorf("%w: let this user read it, or list it in .sealerignore", pe.Err)
+	}
 	return pe.Err
 }
 

@@ -60,6 +60,17 @@ func (t *target) planCopy(ctx context.Context, in *kubefile.Copy) (step, error) 
 		st.inputs[i].Alone = st.inputs[i].Alone || st.inputs[i].Inline
 		st.inputs[i].Alone = st.inputs[i].Alone && len(in.Sources) == 1
 	}
+	if t.b.checking {
+		for _, found := range st.inputs {
+			w := &walker{chmod: -1, ctx: t.b.ctx, warn: func(string) {}}
+			if found.root != nil {
+				w.add(found.root, found.path, found.info, ".", true)
+			}
+			if err := errors.Join(w.errs...); err != nil {
+				errs = append(errs, t.faults(in, err))
+			}
+		}
+	}
 	return st, errors.Join(errs...)
 }
 
@@ -127,15 +138,15 @@ func (e missingError) Unwrap() error { return e.error }
 
 // run writes the layer of a COPY.
 func (st *copyStep) run(ctx context.Context, t *target) error {
-	entries, err := st.entries(t)
+	entries, archives, err := st.entries(t)
 	if err != nil {
-		return t.fault(st.in, err.Error(), "", err)
+		return t.faults(st.in, err)
 	}
-	if len(entries) == 0 {
+	if len(entries)+len(archives) == 0 {
 		t.warn(st.in, "it copies nothing")
 		return nil
 	}
-	layer, err := t.b.writeLayer(ctx, entries)
+	layer, err := st.layer(ctx, t, entries, archives)
 	if err != nil {
 		return t.fault(st.in, err.Error(), "", err)
 	}
@@ -143,29 +154,88 @@ func (st *copyStep) run(ctx context.Context, t *target) error {
 	return nil
 }
 
-// entries lists what the layer will hold.
-func (st *copyStep) entries(t *target) ([]entry, error) {
-	var all []entry
+// layer writes entries, and what archives hold. What an equal ADD has unpacked
+// is known by the archives' own content.
+func (st *copyStep) layer(ctx context.Context, t *target, entries, archives []entry) (store.Layer, error) {
+	b := t.b
+	if len(archives) == 0 {
+		return b.writeLayer(ctx, entries)
+	}
+	for _, list := range [][]entry{entries, archives} {
+		b.recall(list)
+		if err := b.hash(ctx, list); err != nil {
+			return store.Layer{}, err
+		}
+	}
+	key := cacheKey("add", b.entriesKey(entries), b.entriesKey(archives), archives[0].into, st.in.Chmod)
+	if r, ok := b.lookup(ctx, key); ok {
+		return r.Layer, nil
+	}
+	w, err := st.walker(t)
+	if err != nil {
+		return store.Layer{}, err
+	}
+	for i := range archives {
+		unpacked, err := b.unarchive(ctx, &archives[i], w)
+		if err != nil {
+			return store.Layer{}, err
+		}
+		entries = append(entries, unpacked...)
+	}
+	if entries, err = arrange(entries); err != nil {
+		return store.Layer{}, err
+	}
+	layer, err := b.writeLayer(ctx, entries)
+	if err == nil {
+		b.keep(key, stepRecord{Layer: layer})
+	}
+	return layer, err
+}
+
+// entries lists what the layer will hold, and the archives that ADD unpacks.
+func (st *copyStep) entries(t *target) (entries, archives []entry, err error) {
 	var errs []error
 	for _, in := range st.inputs {
 		place := st.in.Target(in.Source, t.file.DockerCopy, t.isDir(st.in.Dest))
-		w, err := st.walker(t, in)
+		w, err := st.walker(t)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if in.root == nil {
+		if !in.remote && in.root != nil {
+			w.ctx = t.b.ctx
+		}
+		unpack, err := st.unpacks(in)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("%s: %w", in.path, err))
+		case unpack:
+			archives = append(archives, entry{
+				name: in.path, typ: tar.TypeReg, mode: mode(in.info), uid: w.uid, gid: w.gid, size: in.info.Size(),
+				root: in.root, path: in.path, info: in.info, into: path.Join(".", path.Clean("/" + st.in.Dest)[1:]),
+			})
+			continue
+		case in.root == nil:
 			w.put(&w.found, entry{name: place.Path, typ: tar.TypeReg, size: int64(len(in.data)), data: in.data}, nil)
-		} else {
+		default:
 			w.add(in.root, in.path, in.info, place.Path, place.Contents)
 		}
 		st.remark(t, in, place)
-		all = append(all, w.entries...)
+		entries = append(entries, w.entries...)
 		errs = append(errs, w.errs...)
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return arrange(all)
+	entries, err = arrange(entries)
+	return entries, archives, err
+}
+
+// unpacks reports whether in is an archive of the context that ADD unpacks.
+func (st *copyStep) unpacks(in input) (bool, error) {
+	if !st.in.Add || in.remote || in.root == nil || !in.info.Mode().IsRegular() {
+		return false, nil
+	}
+	return archived(in.root, in.path)
 }
 
 // remark warns of a DEST that was likely meant as the file's new name.
@@ -178,23 +248,17 @@ func (st *copyStep) remark(t *target, in input, place kubefile.Place) {
 	}
 }
 
-func (st *copyStep) walker(t *target, in input) (*walker, error) {
+// walker returns what collects the entries, for the instruction's flags.
+func (st *copyStep) walker(t *target) (*walker, error) {
 	w := &walker{chmod: -1, warn: func(msg string) { t.warn(st.in, msg) }}
-	if !in.remote && in.root != nil {
-		w.ctx = t.b.ctx
-	}
+	var err error
 	if st.in.Chmod != "" {
-		m, err := strconv.ParseInt(st.in.Chmod, 8, 32)
-		if err != nil {
+		if w.chmod, err = strconv.ParseInt(st.in.Chmod, 8, 32); err != nil {
 			return nil, err
 		}
-		w.chmod = m
 	}
-	uid, gid, both := strings.Cut(st.in.Chown, ":")
-	w.uid = number(uid)
-	w.gid = w.uid
-	if both {
-		w.gid = number(gid)
+	if w.uid, w.gid, err = t.owner(st.in.Chown); err != nil {
+		return nil, err
 	}
 	if len(st.in.Exclude) > 0 {
 		m, err := patternmatcher.New(st.in.Exclude)
@@ -204,13 +268,4 @@ func (st *copyStep) walker(t *target, in input) (*walker, error) {
 		w.exclude = m.MatchesOrParentMatches
 	}
 	return w, nil
-}
-
-// number reads an owner that kubefile has checked: digits, or root.
-func number(s string) int {
-	n, err := strconv.Atoi(s)
-	if err != nil {
-		return 0
-	}
-	return n
 }

@@ -15,6 +15,12 @@ import (
 	"github.com/clusterimage/sealer/store"
 )
 
+const (
+	// The marks of deletions in a layer; OCI image specification, layer.md.
+	whiteoutPrefix = ".wh."
+	opaqueName     = ".wh..wh..opq"
+)
+
 // An entry is one file, directory or symbolic link that a layer will hold.
 type entry struct {
 	name     string // in the rootfs, slash-separated
@@ -29,6 +35,7 @@ type entry struct {
 	path string   // in root
 	info fs.FileInfo
 	data []byte // the content itself, when root is nil
+	into string // of an archive that ADD unpacks: the directory
 	sum  []byte // fileSum of the content, when it is known
 }
 

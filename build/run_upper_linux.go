@@ -49,8 +49,8 @@ func (u *upperWalker) add(name string, fi fs.FileInfo) error {
 	switch m := fi.Mode(); {
 	case isWhiteout(fi):
 		e = entry{name: path.Join(path.Dir(name), whiteoutPrefix+path.Base(name)), typ: tar.TypeReg, mode: 0o644}
-	case strings.HasPrefix(path.Base(name), whiteoutPrefix):
-		return fmt.Errorf("%s: names that begin with %s mean a deletion in a layer", name, whiteoutPrefix)
+	case layerName(name) != nil:
+		return fmt.Errorf("%s: %w", name, layerName(name))
 	case m.IsDir():
 		e.typ = tar.TypeDir
 		u.entries = append(u.entries, e)
@@ -83,11 +83,6 @@ func (u *upperWalker) add(name string, fi fs.FileInfo) error {
 	u.entries = append(u.entries, e)
 	return nil
 }
-
-const (
-	whiteoutPrefix = ".wh."
-	opaqueName     = ".wh..wh..opq"
-)
 
 // isWhiteout reports overlayfs's mark of a deletion, a character device 0:0.
 func isWhiteout(fi fs.FileInfo) bool {

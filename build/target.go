@@ -250,6 +250,19 @@ func (t *target) fault(in kubefile.Instruction, msg, fix string, err error) erro
 	return &kubefile.Error{File: t.b.file.Name, Line: in.Line(), Instruction: in.Keyword(), Msg: msg, Fix: fix, Err: err}
 }
 
+// faults makes an error about an instruction of each that is joined in err.
+func (t *target) faults(in kubefile.Instruction, err error) error {
+	many, ok := err.(interface{ Unwrap() []error })
+	if !ok || !isJoin(err, many.Unwrap()) {
+		return t.fault(in, err.Error(), "", err)
+	}
+	var errs []error
+	for _, e := range many.Unwrap() {
+		errs = append(errs, t.faults(in, e))
+	}
+	return errors.Join(errs...)
+}
+
 func (t *target) warn(in kubefile.Instruction, msg string) {
 	t.b.warn((&kubefile.Error{File: t.b.file.Name, Line: in.Line(), Instruction: in.Keyword(), Msg: msg}).Error())
 }

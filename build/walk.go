@@ -153,19 +153,36 @@ func (w *walker) file(f *found, root *os.Root, src string, fi fs.FileInfo, targe
 }
 
 func (w *walker) put(f *found, e entry, fi fs.FileInfo) {
+	if err := layerName(e.name); err != nil {
+		f.errs = append(f.errs, fmt.Errorf("%s: %w", cmp.Or(e.path, e.name), err))
+		return
+	}
+	e.mode = mode(fi)
+	w.permit(&e)
+	f.entries = append(f.entries, e)
+}
+
+// permit gives e the owner of --chown and, over the one that it has, the mode
+// of --chmod.
+func (w *walker) permit(e *entry) {
 	e.uid, e.gid = w.uid, w.gid
 	switch {
 	case e.typ == tar.TypeSymlink:
 		e.mode = 0o777
-	case w.chmod < 0:
-		e.mode = mode(fi)
-	default:
+	case w.chmod >= 0:
 		e.mode = w.chmod
 		if e.typ == tar.TypeDir {
 			e.mode |= e.mode & 0o444 >> 2 // who may read a directory may enter it
 		}
 	}
-	f.entries = append(f.entries, e)
+}
+
+// layerName refuses a name that a layer cannot hold.
+func layerName(name string) error {
+	if strings.HasPrefix(path.Base(name), whiteoutPrefix) {
+		return fmt.Errorf("names that begin with %s mean a deletion in a layer; give it another name", whiteoutPrefix)
+	}
+	return nil
 }
 
 func kind(m fs.FileMode) string {

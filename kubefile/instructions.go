@@ -38,11 +38,11 @@ type Maintainer struct {
 // Copy is COPY or ADD: SRC... DEST.
 type Copy struct {
 	At
-	Add      bool     // written as ADD, which means the same: archives are not unpacked
+	Add      bool     // written as ADD, which unpacks the archives of the context
 	Sources  []string // paths and patterns in the context, URLs, git URLs, "<<NAME" for a heredoc
 	Dest     string   // directory or file in the rootfs
 	Chmod    string   // octal, "" keeps 0644 or 0755
-	Chown    string   // UID[:GID], "" is 0:0
+	Chown    string   // USER[:GROUP], numbers or names of the rootfs below; "" is 0:0
 	Checksum string   // sha256:... of the one URL
 	Exclude  []string // patterns
 	Heredocs []Heredoc

@@ -14,7 +14,8 @@ import (
 var (
 	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	appName      = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
-	owner        = regexp.MustCompile(`^(root|[0-9]{1,9})(:(root|[0-9]{1,9}))?$`)
+	owner        = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*\$?(:[A-Za-z0-9_][A-Za-z0-9_.-]*\$?)?$`)
+	largeNumber  = regexp.MustCompile(`(^|:)[0-9]{10,}(:|$)`)
 	sha256Sum    = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 )
 
@@ -151,8 +152,8 @@ func (cp *Copy) check(c *checker) {
 			c.bad(fmt.Sprintf("--chmod=%s is no octal mode", cp.Chmod), "such as --chmod=0755")
 		}
 	}
-	if c.plain(cp.Chown) && cp.Chown != "" && !owner.MatchString(cp.Chown) {
-		c.bad(fmt.Sprintf("--chown=%s: owners are numbers, since a rootfs has no user names", cp.Chown), "such as --chown=1000:1000")
+	if c.plain(cp.Chown) && cp.Chown != "" && (!owner.MatchString(cp.Chown) || largeNumber.MatchString(cp.Chown)) {
+		c.bad(fmt.Sprintf("--chown=%s names no owner", cp.Chown), "USER[:GROUP], such as --chown=1000:1000")
 	}
 	if c.plain(cp.Checksum) && cp.Checksum != "" {
 		if !sha256Sum.MatchString(cp.Checksum) {

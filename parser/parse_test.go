@@ -170,8 +170,8 @@ Kubefile:10: CMDS: it stands in line 9 already: keep one
 Kubefile:10: CMDS: the command is missing: CMDS ["c1", "c2"]`},
 		{"open quotes", from + "COPY \"a b\nENV a=\"b\nARG a='b\nLABEL \"a\nAPP x \"y\nLAUNCH 'a\nCOPY --chmod=\"7 a b\n", "Kubefile:2: COPY: a quote is not closed: close it\nKubefile:3: ENV: a quote is not closed: close it\nKubefile:4: ARG: a quote is not closed: close it\nKubefile:5: LABEL: a quote is not closed: close it\nKubefile:6: APP: a quote is not closed: close it\nKubefile:7: LAUNCH: a quote is not closed: close it\nKubefile:8: COPY: a quote is not closed: close it"},
 		{"open heredoc", from + "COPPY x\nCOPY <<EOF a\nx\n", "Kubefile:2: unknown instruction COPPY: did you mean COPY?\nKubefile:3: the heredoc has no end: end it with a line that holds its word alone"},
-		{"bad values", from + "COPY --chmod=9 a b\nCOPY --chown=user a b\nCOPY --checksum=x a b\nCOPY a ../b\nKUBEVERSION new\nRUN --network=bridge x\nRUN --mount=type=bind,source=a x\nRUN --mount=type=cache x\nRUN --mount=type=secret x\nARG 1=2\nAPP a/b local://x\nAPP b x\nAPP c local://\n", `Kubefile:2: COPY: --chmod=9 is no octal mode: such as --chmod=0755
-Kubefile:3: COPY: --chown=user: owners are numbers, since a rootfs has no user names: such as --chown=1000:1000
+		{"bad values", from + "COPY --chmod=9 a b\nCOPY --chown=a:b:c a b\nCOPY --checksum=x a b\nCOPY a ../b\nKUBEVERSION new\nRUN --network=bridge x\nRUN --mount=type=bind,source=a x\nRUN --mount=type=cache x\nRUN --mount=type=secret x\nARG 1=2\nAPP a/b local://x\nAPP b x\nAPP c local://\n", `Kubefile:2: COPY: --chmod=9 is no octal mode: such as --chmod=0755
+Kubefile:3: COPY: --chown=a:b:c names no owner: USER[:GROUP], such as --chown=1000:1000
 Kubefile:4: COPY: --checksum=x is no checksum: --checksum=sha256: and 64 hexadecimal digits
 Kubefile:4: COPY: --checksum needs exactly one source, an http(s) URL: split the instruction
 Kubefile:5: COPY: destination ../b leads out of the rootfs: drop the ..

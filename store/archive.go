@@ -211,7 +211,7 @@ func archiveName(d ocispec.Descriptor) string {
 // readArchive puts the blobs of an archive into the store and returns its
 // index.json.
 func (s *Store) readArchive(ctx context.Context, r io.Reader) (*ocispec.Index, error) {
-	plain, err := decompress(r)
+	plain, err := Decompress(r)
 	if err != nil {
 		return nil, err
 	}

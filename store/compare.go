@@ -122,7 +122,7 @@ func (s *Store) wantedFiles(ctx context.Context, l Layer) (map[string]wanted, er
 		return nil, err
 	}
 	defer f.Close()
-	r, err := decompress(f)
+	r, err := Decompress(f)
 	if err != nil {
 		return nil, err
 	}

@@ -56,9 +56,9 @@ func newCompressor(name string) (compressor, error) {
 // maxWindow bounds the memory that a zstd frame may ask of its decoder.
 const maxWindow = 128 << 20
 
-// decompress returns the tar in r, whose compression is told by its first
+// Decompress returns the content of r, whose compression is told by its first
 // bytes, not by what a descriptor claims. The caller closes it.
-func decompress(r io.Reader) (io.ReadCloser, error) {
+func Decompress(r io.Reader) (io.ReadCloser, error) {
 	b := bufio.NewReaderSize(r, bufferSize)
 	magic, err := b.Peek(4)
 	if err != nil && err != io.EOF {

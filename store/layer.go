@@ -107,7 +107,7 @@ func (s *Store) unpackBlob(ctx context.Context, l Layer) (err error) {
 		return fmt.Errorf("layer %s: %w", l.ID, err)
 	}
 	defer f.Close()
-	r, err := decompress(f)
+	r, err := Decompress(f)
 	if err != nil {
 		return fmt.Errorf("layer %s: %w", l.ID, err)
 	}
