@@ -263,10 +263,16 @@ func (t *target) complete(ctx context.Context, found *imagelist.Result) error {
 	if err != nil {
 		return err
 	}
+	told := map[string]bool{} // by bring, which is allowed to go on without them
+	for _, im := range t.config.Images {
+		told[im.Reference] = im.Missing != ""
+	}
 	var errs []error
 	for _, m := range missing {
-		errs = append(errs, fmt.Errorf("%s: %s is not in the image: %w; asked for by %s",
-			familiar(m.Reference.String()), m.Target, m.Err, strings.Join(askers[m.Reference], ", ")))
+		if !told[m.Reference.String()] || !t.b.o.AllowMissing {
+			errs = append(errs, fmt.Errorf("%s: %s is not in the image: %w; asked for by %s",
+				familiar(m.Reference.String()), m.Target, m.Err, strings.Join(askers[m.Reference], ", ")))
+		}
 	}
 	if len(errs) == 0 {
 		return nil

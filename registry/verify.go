@@ -22,8 +22,9 @@ import (
 type VerifyOptions struct {
 	Naming  tree.Naming
 	Private string // name of the private registry; "" is tree.DefaultRegistry
-	// Platforms must each be in every index that a reference names. None means
-	// that an index needs one platform, whichever.
+	// Platforms must each be in every index that a reference names, and what an
+	// image is for that is no index, if its config says it. None means that an
+	// index needs one platform, whichever.
 	Platforms []ocispec.Platform
 }
 
@@ -159,7 +160,33 @@ func (v *verifier) manifest(ctx context.Context, repository distribution.Reposit
 			errs = append(errs, fmt.Errorf("%s %s %w", what, b.Digest, err))
 		}
 	}
+	if len(above) == 0 && len(errs) == 0 {
+		return v.config(ctx, repository, doc.Config)
+	}
 	return errors.Join(errs...)
+}
+
+// config checks that an image without an index, of which nothing else says what
+// it is for, runs on the platforms. The cluster's nodes refuse it otherwise.
+func (v *verifier) config(ctx context.Context, repository distribution.Repository, d ocispec.Descriptor) error {
+	const most = 4 << 20 // bytes of a config that is worth reading
+	if len(v.platforms) == 0 || !platform.IsConfig(d.MediaType) || d.Size > most {
+		return nil
+	}
+	b, err := repository.Blobs(ctx).Get(ctx, d.Digest)
+	if err != nil {
+		return fmt.Errorf("config %s: %w", d.Digest, err)
+	}
+	have, said, err := platform.OfConfig(b)
+	if err != nil {
+		return fmt.Errorf("config %s: %w", d.Digest, err)
+	}
+	for _, want := range v.platforms {
+		if said && !platform.Match(want, have) {
+			return fmt.Errorf("it is for %s only, not for %s", platform.String(have), platform.String(want))
+		}
+	}
+	return nil
 }
 
 // index checks the entries of an index for each platform.

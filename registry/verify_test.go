@@ -141,39 +141,78 @@ func TestVerifyFinds(t *testing.T) {
 // with URLs may not.
 func TestVerifyForeign(t *testing.T) {
 	t.Parallel()
-	config := []byte(`{}`)
 	for mediaType, complete := range map[string]bool{
 		"application/vnd.docker.image.rootfs.foreign.diff.tar.gzip":    true,
 		"application/vnd.oci.image.layer.nondistributable.v1.tar+gzip": true,
 		"application/vnd.oci.image.layer.v1.tar+gzip":                  false,
 	} {
-		m, err := json.Marshal(ocispec.Manifest{
-			Versioned: specs.Versioned{SchemaVersion: 2},
-			MediaType: ocispec.MediaTypeImageManifest,
-			Config:    ocispec.Descriptor{MediaType: ocispec.MediaTypeImageConfig, Digest: digest.FromBytes(config), Size: int64(len(config))},
-			Layers:    []ocispec.Descriptor{{MediaType: mediaType, Digest: digest.FromString("absent"), Size: 6, URLs: []string{"https://example.com/layer"}}},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		blobs := map[digest.Digest][]byte{digest.FromBytes(m): m, digest.FromBytes(config): config}
-		root := digest.FromBytes(m)
-		d := &tree.Document{
-			Repositories: []tree.Repository{{
-				Name:      "library/win",
-				Tags:      []tree.Tag{{Name: "latest", Digest: root}},
-				Revisions: []tree.Revision{{Digest: root, MediaType: ocispec.MediaTypeImageManifest, Size: int64(len(m))}},
-				Layers:    []digest.Digest{digest.FromBytes(config)},
-			}},
-			Blobs: []tree.Blob{{Digest: root, Size: int64(len(m))}, {Digest: digest.FromBytes(config), Size: int64(len(config))}},
-		}
-		dir := t.TempDir()
-		if err := tree.Write(dir, d, func(d digest.Digest, path string) error { return os.WriteFile(path, blobs[d], 0o444) }); err != nil {
-			t.Fatal(err)
-		}
+		dir := imageWith(t, ocispec.Descriptor{MediaType: ocispec.MediaTypeImageConfig}, []byte(`{}`),
+			ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromString("absent"), Size: 6, URLs: []string{"https://example.com/layer"}})
 		missing, err := registry.Verify(t.Context(), []string{dir}, parseRefs(t, "win"), registry.VerifyOptions{})
 		if err != nil || (len(missing) == 0) != complete {
 			t.Errorf("%s: missing %v, %v; complete should be %v", mediaType, missing, err, complete)
 		}
 	}
+}
+
+// TestVerifyPlatform: an image without an index is for what its config says, if
+// it is a container image's and says anything.
+func TestVerifyPlatform(t *testing.T) {
+	t.Parallel()
+	const docker, chart = "application/vnd.docker.container.image.v1+json", "application/vnd.cncf.helm.config.v1+json"
+	for name, tc := range map[string]struct {
+		mediaType, config, platforms string
+		want                         string // "" is complete
+	}{
+		"right":           {ocispec.MediaTypeImageConfig, `{"os":"linux","architecture":"arm64","variant":"v8"}`, "arm64", ""},
+		"lower variant":   {docker, `{"os":"linux","architecture":"arm","variant":"v6"}`, "linux/arm/v7", ""},
+		"wrong":           {ocispec.MediaTypeImageConfig, `{"os":"linux","architecture":"amd64"}`, "arm64", "it is for linux/amd64 only, not for linux/arm64"},
+		"wrong, Docker":   {docker, `{"os":"windows","architecture":"amd64"}`, "amd64", "it is for windows/amd64 only"},
+		"one of two":      {docker, `{"os":"linux","architecture":"amd64"}`, "amd64,arm64", "not for linux/arm64"},
+		"any platform":    {docker, `{"os":"linux","architecture":"s390x"}`, "", ""},
+		"it says nothing": {ocispec.MediaTypeImageConfig, `{}`, "arm64", ""},
+		"no image":        {chart, `{"os":"linux","architecture":"amd64"}`, "arm64", ""},
+		"no JSON":         {docker, `[`, "amd64", "image config"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := imageWith(t, ocispec.Descriptor{MediaType: tc.mediaType}, []byte(tc.config))
+			missing, err := registry.Verify(t.Context(), []string{dir}, parseRefs(t, "win"), registry.VerifyOptions{Platforms: platforms(t, tc.platforms)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tc.want == "" && len(missing) > 0 || tc.want != "" && (len(missing) != 1 || !strings.Contains(missing[0].Error(), tc.want)) {
+				t.Errorf("missing %v, want %q", missing, tc.want)
+			}
+		})
+	}
+}
+
+// imageWith writes a layer with the image win:latest, that has config, of the
+// type that desc says, and layers.
+func imageWith(t *testing.T, desc ocispec.Descriptor, config []byte, layers ...ocispec.Descriptor) string {
+	t.Helper()
+	desc.Digest, desc.Size = digest.FromBytes(config), int64(len(config))
+	m, err := json.Marshal(ocispec.Manifest{
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, Config: desc, Layers: layers,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := digest.FromBytes(m)
+	blobs := map[digest.Digest][]byte{root: m, desc.Digest: config}
+	d := &tree.Document{
+		Repositories: []tree.Repository{{
+			Name:      "library/win",
+			Tags:      []tree.Tag{{Name: "latest", Digest: root}},
+			Revisions: []tree.Revision{{Digest: root, MediaType: ocispec.MediaTypeImageManifest, Size: int64(len(m))}},
+			Layers:    []digest.Digest{desc.Digest},
+		}},
+		Blobs: []tree.Blob{{Digest: root, Size: int64(len(m))}, {Digest: desc.Digest, Size: desc.Size}},
+	}
+	dir := t.TempDir()
+	if err := tree.Write(dir, d, func(d digest.Digest, path string) error { return os.WriteFile(path, blobs[d], 0o444) }); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }

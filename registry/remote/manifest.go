@@ -25,7 +25,6 @@ const MaxManifest = 4 << 20
 const (
 	MediaTypeDockerManifest = "application/vnd.docker.distribution.manifest.v2+json"
 	MediaTypeDockerList     = "application/vnd.docker.distribution.manifest.list.v2+json"
-	mediaTypeDockerConfig   = "application/vnd.docker.container.image.v1+json"
 	mediaTypeSchema1        = "application/vnd.docker.distribution.manifest.v1+json"
 	mediaTypeSchema1Signed  = "application/vnd.docker.distribution.manifest.v1+prettyjws"
 )

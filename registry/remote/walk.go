@@ -1,10 +1,7 @@
 package remote
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -267,7 +264,7 @@ func listed(manifests []ocispec.Descriptor) string {
 // nothing, is no obstacle: that is for the runtime to judge.
 func (w *walk) checkConfig(ctx context.Context, content *Content, p *Parsed) error {
 	d := p.Config
-	if len(w.o.Platforms) == 0 || d.MediaType != ocispec.MediaTypeImageConfig && d.MediaType != mediaTypeDockerConfig || d.Size > MaxManifest {
+	if len(w.o.Platforms) == 0 || !platform.IsConfig(d.MediaType) || d.Size > MaxManifest {
 		return nil
 	}
 	b, err := w.held(ctx, d.Digest)
@@ -283,14 +280,14 @@ func (w *walk) checkConfig(ctx context.Context, content *Content, p *Parsed) err
 	if err != nil {
 		return fmt.Errorf("config %s: %w", d.Digest, err)
 	}
-	var have ocispec.Platform
-	if err := json.Unmarshal(b, &have); err != nil {
+	have, said, err := platform.OfConfig(b)
+	if err != nil {
 		return fmt.Errorf("config %s: %w", d.Digest, err)
 	}
-	if have.Architecture == "" || have.OS == "" {
+	if !said {
 		return nil
 	}
-	content.Platforms = []ocispec.Platform{platform.Normalize(have)}
+	content.Platforms = []ocispec.Platform{have}
 	for _, want := range w.o.Platforms {
 		if !platform.Match(want, have) {
 			return fmt.Errorf("the image is for %s only, %s is wanted: %w",
@@ -298,98 +295,4 @@ func (w *walk) checkConfig(ctx context.Context, content *Content, p *Parsed) err
 		}
 	}
 	return nil
-}
-
-// smallBlob is what a blob may have to be a matter of round trips, not of the
-// line's rate.
-const smallBlob = 128 << 10
-
-// Fetch brings blobs into sink, largest first and jobs at a time, and reports
-// every failure by digest. Each blob is asked for at the first of its origins;
-// where that does not have it, at the next.
-//
-// Largest first keeps the connections busy to the end: 0.91 times the wall time
-// of fetching in the order of the manifests, at 30 ms with a limited rate. The
-// many small blobs, configs above all, would come last then, one round trip
-// each with the line idle, so they are fetched beside the large ones, by as
-// many workers: the Client has the requests for both.
-func Fetch(ctx context.Context, sink Sink, blobs []Wanted, jobs int) map[digest.Digest]error {
-	blobs = slices.Clone(blobs)
-	slices.SortStableFunc(blobs, func(a, b Wanted) int { return cmp.Compare(b.Size, a.Size) })
-	errs := make([]error, len(blobs))
-	var large, small errgroup.Group
-	large.SetLimit(jobs)
-	small.SetLimit(jobs)
-	first, _ := slices.BinarySearchFunc(blobs, smallBlob, func(b Wanted, size int64) int { return cmp.Compare(size, b.Size) })
-	start := func(g *errgroup.Group, from, to int) {
-		for i := from; i < to; i++ {
-			g.Go(func() error {
-				errs[i] = blobs[i].fetch(ctx, sink)
-				return nil
-			})
-		}
-	}
-	var starting errgroup.Group
-	starting.Go(func() error { start(&small, first, len(blobs)); return nil })
-	start(&large, 0, first)
-	// None of them fails: failures are kept by blob.
-	_ = starting.Wait()
-	_ = large.Wait()
-	_ = small.Wait()
-	failed := map[digest.Digest]error{}
-	for i, err := range errs {
-		if err != nil {
-			failed[blobs[i].Digest] = err // the sink names the blob
-		}
-	}
-	return failed
-}
-
-// Wanted is a blob to fetch, and where it is.
-type Wanted struct {
-	ocispec.Descriptor
-	From     []Origin
-	Progress func(n int) // called with each number of bytes that arrives; may be nil
-}
-
-// Origin is a place where a blob is.
-type Origin struct {
-	Client *Client
-	Image  ref.Reference
-}
-
-func (b Wanted) fetch(ctx context.Context, sink Sink) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	var errs []error
-	for _, o := range b.From {
-		err := sink.PutBlob(ctx, b.Descriptor, func(w io.Writer) error {
-			if b.Progress != nil {
-				w = progressWriter{w, b.Progress}
-			}
-			return o.Client.Blob(ctx, o.Image, b.Descriptor, w)
-		})
-		if err == nil {
-			return nil
-		}
-		errs = append(errs, err)
-		// Another repository may give what this one refuses; it cannot help when
-		// the disk is full or the user has gone.
-		if ctx.Err() != nil || !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrUnauthorized) {
-			break
-		}
-	}
-	return oneLine(errs)
-}
-
-type progressWriter struct {
-	w        io.Writer
-	progress func(n int)
-}
-
-func (p progressWriter) Write(b []byte) (int, error) {
-	n, err := p.w.Write(b)
-	p.progress(n)
-	return n, err
 }

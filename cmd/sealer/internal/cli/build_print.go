@@ -37,7 +37,7 @@ func (a *app) printBuild(f *buildFlags, o build.Options, r *build.Result) error 
 			return printPlan(w, r)
 		}
 		for _, im := range r.Images {
-			fmt.Fprintf(w, "%s: %d container images%s\n", platform.String(im.Platform), len(im.Config.Images), fetched(im.Mirror))
+			fmt.Fprintf(w, "%s: %d container images%s\n", platform.String(im.Platform), inside(im.Config.Images), fetched(im.Mirror))
 		}
 		for _, n := range v.Names {
 			fmt.Fprintf(w, "built %s\n", n)
@@ -82,4 +82,15 @@ func printPlan(w io.Writer, r *build.Result) error {
 			im.Mirror.Fetched.Blobs, size(im.Mirror.Fetched.Bytes), im.Mirror.Reused.Blobs, size(im.Mirror.Reused.Bytes))
 	}
 	return nil
+}
+
+// inside counts the images that are there, not only listed.
+func inside(images []store.MirroredImage) int {
+	n := 0
+	for _, im := range images {
+		if im.Missing == "" {
+			n++
+		}
+	}
+	return n
 }
