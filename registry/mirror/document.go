@@ -37,9 +37,14 @@ func KnownFrom(docs []*tree.Document) map[string]digest.Digest {
 // when nothing is to be added.
 func (r *Result) Document(below []*tree.Document) *tree.Document {
 	d := &documentBuilder{below: unite(below), repositories: map[string]*repository{}, blobs: map[digest.Digest]int64{}}
+	tags := r.tags(d.below)
 	for i := range r.Images {
-		if im := &r.Images[i]; im.Err == nil && !im.SatisfiedBelow && im.source().Registry != r.private {
-			d.add(r.target(im), im)
+		if im := &r.Images[i]; im.Err == nil && im.source().Registry != r.private {
+			at := r.target(im)
+			if by := tags[name{at.Repository, at.Tag}]; by == nil || by.Descriptor.Digest != im.Descriptor.Digest {
+				at.Tag = "" // it means another image
+			}
+			d.add(at, im)
 		}
 	}
 	return d.document()

@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -16,12 +17,36 @@ type name struct{ repository, tag string }
 // target returns where the cluster looks for im.
 func (r *Result) target(im *Image) ref.Reference { return r.naming.Target(r.private, im.Reference) }
 
+// tags returns the image that each tag in the private registry means. That of a
+// reference with a digest too is only a second way to it, since such a
+// reference is pulled by the digest: it gives way to a reference that has
+// nothing but the tag, of this run or of a layer below, and to the first of its
+// kind.
+func (r *Result) tags(below union) map[name]*Image {
+	out := map[name]*Image{}
+	for _, pinned := range []bool{false, true} {
+		for i := range r.Images {
+			im := &r.Images[i]
+			t := r.target(im)
+			n := name{t.Repository, t.Tag}
+			if im.Err != nil || im.source().Registry == r.private || t.Tag == "" || out[n] != nil || (t.Digest != "") != pinned {
+				continue
+			}
+			if old := below.tags[n].digest; pinned && old != "" && old != im.Descriptor.Digest {
+				continue
+			}
+			out[n] = im
+		}
+	}
+	return out
+}
+
 // requirements checks the requests for the private registry, which is never
 // fetched from: another image of this run, or a layer below, must have that
 // name.
 func (e *engine) requirements() {
 	below := unite(e.o.Below)
-	tags := map[name]*Image{}
+	tags := e.result.tags(below)
 	revisions := map[string]map[digest.Digest]ocispec.Descriptor{}
 	for i := range e.result.Images {
 		im := &e.result.Images[i]
@@ -29,9 +54,6 @@ func (e *engine) requirements() {
 			continue
 		}
 		t := e.result.target(im)
-		if t.Tag != "" {
-			tags[name{t.Repository, t.Tag}] = im
-		}
 		if revisions[t.Repository] == nil {
 			revisions[t.Repository] = map[digest.Digest]ocispec.Descriptor{}
 		}
@@ -66,8 +88,8 @@ func (e *engine) requirements() {
 	}
 }
 
-// collisions finds different images that fall on one name, of this run or of a
-// layer below. A tag of the same reference that has moved since the layer below
+// collisions finds different images that are asked for by one name, of this run
+// or of a layer below. A tag of the same reference that has moved since the layer below
 // was made is none: it is what a rebuild is for.
 func (e *engine) collisions() []error {
 	below := unite(e.o.Below)
@@ -76,7 +98,7 @@ func (e *engine) collisions() []error {
 	for i := range e.result.Images {
 		im := &e.result.Images[i]
 		t := e.result.target(im)
-		if im.Err != nil || t.Tag == "" || im.source().Registry == e.o.Private {
+		if im.Err != nil || t.Tag == "" || t.Digest != "" || im.source().Registry == e.o.Private {
 			continue // what asks for the private registry is met by one of the others
 		}
 		n := name{t.Repository, t.Tag}
@@ -91,10 +113,11 @@ func (e *engine) collisions() []error {
 			continue
 		}
 		old := below.tags[n]
-		if old.digest == "" || old.digest == im.Descriptor.Digest || len(old.sources) == 0 || old.sources[im.Reference.String()] {
+		source := old.askedBy()
+		if old.digest == "" || old.digest == im.Descriptor.Digest || source == "" || old.sources[im.Reference.String()] {
 			continue
 		}
-		errs = append(errs, fmt.Errorf("%w: %s:%s is %s in a layer below, and %s%s", ErrCollision, n.repository, n.tag, anyOf(old.sources), im.Request, advice))
+		errs = append(errs, fmt.Errorf("%w: %s:%s is %s in a layer below, and %s%s", ErrCollision, n.repository, n.tag, source, im.Request, advice))
 	}
 	return errs
 }
@@ -168,11 +191,12 @@ func addAll(set map[string]bool, items []string) {
 	}
 }
 
-// anyOf returns the first of the set in order, so that messages do not vary.
-func anyOf(set map[string]bool) string {
+// askedBy returns the first, in order, of the references that ask by the tag
+// alone, "" when there is none.
+func (t tag) askedBy() string {
 	best := ""
-	for s := range set {
-		if best == "" || s < best {
+	for s := range t.sources {
+		if (best == "" || s < best) && !strings.Contains(s, "@") {
 			best = s
 		}
 	}
