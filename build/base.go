@@ -38,10 +38,15 @@ func (t *target) findBase(ctx context.Context, from *kubefile.From) (*store.Imag
 		}
 		return nil, t.fault(from, err.Error(), "FROM IMAGE or FROM scratch", err)
 	}
-	im, err := t.b.base(ctx, from.Image, name, p)
+	pinned, err := t.b.pinBase(name)
+	if err != nil {
+		return nil, t.fault(from, err.Error(), "run sealer build --lock", err)
+	}
+	im, err := t.b.base(ctx, from.Image, pinned, p)
 	if err != nil {
 		return nil, t.fault(from, err.Error(), baseFix(err, from.Image), err)
 	}
+	t.b.bases[name.String()] = im.Descriptor.Digest
 	return im, nil
 }
 
@@ -54,15 +59,16 @@ func baseFix(err error, image string) string {
 	return "build it first with sealer build -t " + image + ", or see whether its registry can be reached"
 }
 
-// base returns the image called written, pulling it where the options say so.
+// base returns the image called written, which may be an ID, or name when that
+// says a digest, pulling it where the options say so.
 func (b *builder) base(ctx context.Context, written string, name ref.Reference, p ocispec.Platform) (*store.Image, error) {
 	if b.o.Pull != PullAlways || b.pulled[name] {
-		im, err := b.s.Image(ctx, written, &p)
-		if err == nil {
-			return im, nil
+		if name.Digest != "" {
+			written = name.Digest.Encoded() // whatever its name is now
 		}
+		im, err := b.s.Image(ctx, written, &p)
 		if !errors.Is(err, store.ErrNotFound) {
-			return nil, err
+			return im, err
 		}
 	}
 	if b.o.Pull == PullNever || b.o.Offline {
@@ -79,14 +85,14 @@ func (b *builder) base(ctx context.Context, written string, name ref.Reference, 
 		return nil, fmt.Errorf("pull %s: %w", name.Familiar(), err)
 	}
 	names := []ref.Reference{name}
-	if name.Tag == "" {
-		names, written = nil, desc.Digest.Encoded()
+	if name.Digest != "" {
+		names = nil // the tag may mean something else today
 	}
 	if err := b.s.Commit(ctx, names, desc); err != nil {
 		return nil, err
 	}
 	b.pulled[name] = true
-	return b.s.Image(ctx, written, &p)
+	return b.s.Image(ctx, desc.Digest.Encoded(), &p)
 }
 
 // inherit begins the target's config with what the base gives.

@@ -85,14 +85,16 @@ type builder struct {
 	when  time.Time // of all files in layers
 	log   *slog.Logger
 
-	locked   imagelist.Lock
-	checking bool // Check: nothing is fetched
-	pulled   map[ref.Reference]bool
-	closers  []func() error // in reverse order
-	fetched  map[string][]input
-	shared   []*sharedCache
-	used     map[string]stepRecord // steps of this build by their keys
-	temp     string                // of what was fetched
+	locked    imagelist.Lock
+	locksFrom bool           // locked has the images of FROM
+	bases     imagelist.Lock // what FROM was
+	checking  bool           // Check: nothing is fetched
+	pulled    map[ref.Reference]bool
+	closers   []func() error // in reverse order
+	fetched   map[string][]input
+	shared    []*sharedCache
+	used      map[string]stepRecord // steps of this build by their keys
+	temp      string                // of what was fetched
 
 	mu     sync.Mutex // guards result.Warnings
 	warned map[string]bool
@@ -100,7 +102,7 @@ type builder struct {
 }
 
 func newBuilder(s *store.Store, c *remote.Client, o Options) (*builder, error) {
-	b := &builder{s: s, c: c, o: o, log: o.Logger, pulled: map[ref.Reference]bool{}, fetched: map[string][]input{}, warned: map[string]bool{}, result: &Result{}}
+	b := &builder{s: s, c: c, o: o, log: o.Logger, pulled: map[ref.Reference]bool{}, bases: imagelist.Lock{}, fetched: map[string][]input{}, warned: map[string]bool{}, result: &Result{}}
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}

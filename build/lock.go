@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,14 +34,34 @@ func (b *builder) readLock() error {
 	if b.o.Lock {
 		return errors.New("a build either writes the lock file or is locked to it")
 	}
-	f, err := os.Open(b.lockFile())
+	content, err := os.ReadFile(b.lockFile())
 	if err != nil {
 		return fmt.Errorf("read the lock file (sealer build --lock writes it): %w", err)
 	}
-	defer f.Close()
-	b.locked, err = imagelist.ParseLock(b.lockFile(), f)
+	b.locksFrom = imagelist.LocksFrom(string(content))
+	b.locked, err = imagelist.ParseLock(b.lockFile(), bytes.NewReader(content))
 	return err
 }
+
+// pinBase returns the reference of FROM with the digest that the lock file
+// gives, when the build is locked.
+func (b *builder) pinBase(name ref.Reference) (ref.Reference, error) {
+	if !b.o.Locked || name.Digest != "" {
+		return name, nil
+	}
+	d, ok := b.locked[name.String()]
+	switch {
+	case ok:
+		name.Digest = d
+	case b.locksFrom:
+		return name, fmt.Errorf("%w: %s is not in %s: %w", ErrIncomplete, name.Familiar(), b.lockFile(), errNotLocked)
+	default:
+		b.warn(fmt.Sprintf("%s is of an earlier version and does not lock FROM %s: sealer build --lock writes it anew", b.lockFile(), name.Familiar()))
+	}
+	return name, nil
+}
+
+var errNotLocked = errors.New("what is built on must be locked, too")
 
 // pin sets the digests that the lock file gives. Every image that it lacks is
 // reported.
@@ -81,7 +102,7 @@ func (b *builder) writeLock() error {
 	if !b.o.Lock || b.o.DryRun {
 		return nil
 	}
-	lock := imagelist.Lock{}
+	lock := maps.Clone(b.bases)
 	for _, im := range b.result.Images {
 		if im.Mirror == nil {
 			continue

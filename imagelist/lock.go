@@ -17,11 +17,18 @@ import (
 // LockName is the usual name of a lock file.
 const LockName = "imageList.lock"
 
-// A Lock gives the digest of each image that a build mirrored, by the
-// normalised reference that it was fetched from.
+// A Lock gives the digest of each image that a build mirrored, and of the image
+// of FROM, by the normalised reference that it was fetched from.
 type Lock map[string]digest.Digest
 
-const lockHeader = "# Written by: sealer build --lock. Read by: sealer build --locked.\n"
+const (
+	lockHeader = "# Written by: sealer build --lock. Read by: sealer build --locked.\n"
+	lockFrom   = "# It locks FROM, too.\n"
+)
+
+// LocksFrom reports whether the content of a lock file says that it has the
+// image of FROM. Those of earlier versions have the mirrored images alone.
+func LocksFrom(content string) bool { return strings.Contains(content, lockFrom) }
 
 // ParseLock reads the form that Lock.String prints: "REFERENCE DIGEST" lines,
 // with blank lines and comments allowed. All bad lines are reported, each as
@@ -78,7 +85,7 @@ func lockLine(text string) (string, digest.Digest, error) {
 // String prints the lock file, sorted.
 func (l Lock) String() string {
 	var b strings.Builder
-	b.WriteString(lockHeader)
+	b.WriteString(lockHeader + lockFrom)
 	for _, k := range slices.Sorted(maps.Keys(l)) {
 		fmt.Fprintf(&b, "%s %s\n", k, l[k])
 	}
