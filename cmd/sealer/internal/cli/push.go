@@ -12,6 +12,7 @@ import (
 
 func (a *app) push() *cobra.Command {
 	var r registryFlags
+	var quiet bool
 	cmd := &cobra.Command{
 		Use:   "push IMAGE [NAME]",
 		Short: "Send an image to a registry",
@@ -33,7 +34,7 @@ Only what the registry lacks is sent. The digest there is the digest here.`,
 				if err != nil {
 					return notFound(err)
 				}
-				p := a.newProgress(false)
+				p := a.newProgress(quiet)
 				err = c.Push(cmd.Context(), s, im.Descriptor, to, remote.PushOptions{
 					MountFrom: mirror.MountFrom(im.Documents),
 					Progress:  p.transfer,
@@ -42,11 +43,16 @@ Only what the registry lacks is sent. The digest there is the digest here.`,
 				if err != nil {
 					return err
 				}
+				if quiet {
+					fmt.Fprintln(a.Out, im.Descriptor.Digest)
+					return nil
+				}
 				fmt.Fprintf(a.Out, "%s@%s\n", to, im.Descriptor.Digest)
 				return nil
 			})
 		},
 	}
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only the digest")
 	r.add(cmd.Flags())
 	return cmd
 }
