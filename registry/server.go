@@ -3,21 +3,13 @@ package registry
 import (
 	"cmp"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/big"
 	"net"
 	"net/http"
-	"os"
-	"slices"
 	"time"
 )
 
@@ -25,7 +17,9 @@ import (
 type ServerOptions struct {
 	// Addr is host:port to listen on; "" is 127.0.0.1:5000, port 0 is any.
 	Addr string
-	// CertFile and KeyFile, PEM, make it https; both or neither.
+	// CertFile and KeyFile, PEM, make it https; both or neither. When they are
+	// replaced, as when a certificate is renewed, new connections get the new
+	// one.
 	CertFile, KeyFile string
 	// SelfSigned makes it https with a new certificate for the address, this
 	// host's name, localhost and Hosts.
@@ -85,27 +79,30 @@ func Listen(h http.Handler, o ServerOptions) (*Server, error) {
 }
 
 func (s *Server) useTLS(o ServerOptions) error {
-	var cert tls.Certificate
-	var err error
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	switch {
 	case o.CertFile != "":
-		if cert, err = tls.LoadX509KeyPair(o.CertFile, o.KeyFile); err != nil {
-			return fmt.Errorf("load TLS certificate: %w", err)
+		files, err := openKeyPair(o.CertFile, o.KeyFile, o.Logger)
+		if err != nil {
+			return err
 		}
+		c.GetCertificate = files.get
 	case o.SelfSigned:
 		host, _, err := net.SplitHostPort(s.Addr())
 		if err != nil {
 			return fmt.Errorf("listen: %w", err)
 		}
-		if cert, err = selfSign(append([]string{host}, o.Hosts...)); err != nil {
+		cert, err := selfSign(append([]string{host}, o.Hosts...))
+		if err != nil {
 			return err
 		}
 		s.pem = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Certificate[0]})
+		c.Certificates = []tls.Certificate{cert}
 	default:
 		return nil
 	}
 	s.secure = true
-	s.server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
+	s.server.TLSConfig = c
 	return nil
 }
 
@@ -156,48 +153,3 @@ func (s *Server) Serve(ctx context.Context) error {
 
 // Close stops a server on which Serve was not called.
 func (s *Server) Close() error { return s.listener.Close() }
-
-// selfSign makes a certificate, which is its own CA, for hosts, this machine's
-// name and localhost.
-func selfSign(hosts []string) (tls.Certificate, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("make certificate: %w", err)
-	}
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("make certificate: %w", err)
-	}
-	c := &x509.Certificate{
-		SerialNumber:          serial,
-		Subject:               pkix.Name{CommonName: "sealer registry"},
-		NotBefore:             time.Now().Add(-time.Hour), // clocks differ
-		NotAfter:              time.Now().Add(selfSigned),
-		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		IsCA:                  true,
-		BasicConstraintsValid: true,
-		IPAddresses:           []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
-	}
-	hosts = append(hosts, "localhost")
-	if name, err := os.Hostname(); err == nil {
-		hosts = append(hosts, name)
-	}
-	for _, h := range hosts {
-		if name, _, err := net.SplitHostPort(h); err == nil {
-			h = name
-		}
-		if ip := net.ParseIP(h); ip != nil {
-			if !ip.IsUnspecified() {
-				c.IPAddresses = append(c.IPAddresses, ip)
-			}
-		} else if h != "" && !slices.Contains(c.DNSNames, h) {
-			c.DNSNames = append(c.DNSNames, h)
-		}
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
-	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("make certificate: %w", err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
-}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -131,6 +132,25 @@ var errRefreshed = errors.New("the registry refused an expired token")
 type sinkError struct{ error }
 
 func (e sinkError) Unwrap() error { return e.error }
+
+// unreachedError is the failure to connect to a host that has never answered:
+// its name or its port is wrong, or it is down, more likely than not. One more
+// attempt is made, at once almost. A host that has answered is waited for as for
+// any transient failure: it may be restarting.
+type unreachedError struct{ error }
+
+func (e unreachedError) Unwrap() error { return e.error }
+
+// unreached makes err an unreachedError when it is that no connection to h came
+// about, and none ever did.
+func (h *host) unreached(err error) error {
+	var op *net.OpError
+	var dns *net.DNSError
+	if h.answered.Load() || !errors.As(err, &op) || op.Op != "dial" || errors.As(err, &dns) && !dns.IsNotFound {
+		return err
+	}
+	return unreachedError{err}
+}
 
 // permanentError is a failure that another attempt would only repeat.
 type permanentError struct{ error }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/containers/image/v5/pkg/tlsclientconfig"
@@ -30,6 +31,7 @@ type host struct {
 	addr     string // host[:port] to connect to
 	insecure bool   // the user allowed unverified TLS and plain http
 	rt       http.RoundTripper
+	answered atomic.Bool // whatever it was
 
 	mu     sync.Mutex
 	scheme string // "" until an insecure host has been probed
@@ -181,6 +183,7 @@ func (c *Client) base(ctx context.Context, h *host) (string, error) {
 			continue
 		}
 		resp.Body.Close()
+		h.answered.Store(true)
 		h.auth.learn(resp)
 		h.scheme = scheme
 		return h.scheme + "://" + h.addr, nil
@@ -188,5 +191,5 @@ func (c *Client) base(ctx context.Context, h *host) (string, error) {
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
-	return "", fmt.Errorf("registry %s speaks neither https nor http: %w", h.name, oneLine(errs))
+	return "", h.unreached(fmt.Errorf("registry %s speaks neither https nor http: %w", h.name, oneLine(errs)))
 }

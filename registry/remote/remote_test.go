@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -476,5 +477,42 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	}})
 	if _, _, err := newClient(t, options(t, up)).Manifest(ctx, up.Ref("one:1")); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want context.Canceled", err)
+	}
+}
+
+// A host that has never answered is tried twice, one that has as often as any.
+func TestUnreached(t *testing.T) {
+	t.Parallel()
+	for _, plain := range []bool{true, false} { // else both schemes are tried
+		up := newUpstream(t, registrytest.Options{})
+		var log bytes.Buffer
+		o := options(t)
+		o.Insecure = []string{up.Host()}
+		if plain {
+			o.Insecure = []string{up.URL()}
+		}
+		o.Retries = 4
+		o.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		again := func(c *remote.Client) int {
+			log.Reset()
+			_, _, err := c.Manifest(t.Context(), up.Ref("one:1"))
+			if !errors.Is(err, syscall.ECONNREFUSED) || !strings.Contains(err.Error(), up.Host()) {
+				t.Errorf("error %v, want one that names %s", err, up.Host())
+			}
+			return strings.Count(log.String(), "trying again")
+		}
+		old := newClient(t, o)
+		if _, _, err := old.Manifest(t.Context(), up.Ref("one:1")); err != nil {
+			t.Fatal(err)
+		}
+		if err := up.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if n := again(newClient(t, o)); n != 1 {
+			t.Errorf("plain %v: a host that was never reached was tried again %d times, want 1", plain, n)
+		}
+		if n := again(old); n != o.Retries {
+			t.Errorf("plain %v: a host that is gone was tried again %d times, want %d", plain, n, o.Retries)
+		}
 	}
 }

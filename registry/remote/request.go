@@ -53,8 +53,9 @@ func (c *Client) do(ctx context.Context, t target, r request) (*http.Response, e
 	return resp, err
 }
 
-// retry calls attempt until it succeeds, fails for good or has failed
-// more often than c.retries since it last came forward. It waits in between:
+// retry calls attempt until it succeeds, fails for good or has failed more often
+// than c.retries since it last came forward; of a host that nobody ever reached,
+// more than once. It waits in between:
 // doubling, with jitter so that many transfers do not come back at one moment,
 // and at least as long as the registry asks.
 func (c *Client) retry(ctx context.Context, attempt func(n int) (forward bool, err error)) error {
@@ -67,7 +68,12 @@ func (c *Client) retry(ctx context.Context, attempt func(n int) (forward bool, e
 		if forward {
 			failed = 0
 		}
-		if failed++; failed > c.retries || !transient(ctx, err) {
+		retries := c.retries
+		var unreached unreachedError
+		if errors.As(err, &unreached) {
+			retries = min(retries, 1)
+		}
+		if failed++; failed > retries || !transient(ctx, err) {
 			return err
 		}
 		wait := c.o.Backoff << min(failed-1, 6)
@@ -243,10 +249,11 @@ func (c *Client) exchange(ctx context.Context, h *host, req *http.Request) (*htt
 	resp, err := h.rt.RoundTrip(req)
 	if err != nil {
 		w.timer.Stop()
-		err = plainHTTP(w.cause(err))
+		err = h.unreached(plainHTTP(w.cause(err)))
 		w.release()
 		return nil, fmt.Errorf("%s: %w", describe(req.Method, req.URL), err)
 	}
+	h.answered.Store(true)
 	w.body, w.length = resp.Body, resp.ContentLength
 	resp.Body = w
 	return resp, nil
