@@ -195,3 +195,18 @@ func (c *cancelFS) Open(name string) (fs.File, error) {
 	}
 	return c.FS.Open(name)
 }
+
+// TestLargeInstallManifest finds the image at the end of an install manifest
+// that lies outside manifests and is as large as Kyverno's are.
+func TestLargeInstallManifest(t *testing.T) {
+	t.Parallel()
+	crd := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nspec:\n  description: " + strings.Repeat("x", 1<<20) + "\n---\n"
+	fsys := fstest.MapFS{"etc/install.yaml": {Data: []byte(strings.Repeat(crd, 7) + "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - image: ghcr.io/kyverno/kyverno:v1\n")}}
+	res, err := imagelist.Scan(t.Context(), fsys, imagelist.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(res.Found) != 1 || res.Found[0].Reference.String() != "ghcr.io/kyverno/kyverno:v1" {
+		t.Errorf("found %v", res.Found)
+	}
+}

@@ -11,7 +11,7 @@ const (
 	maxNodes    = 1 << 20  // separators in one YAML document, which bound its nodes
 	maxDepth    = 256      // nesting of maps and lists
 	maxVisits   = 4 << 20  // nodes visited in one document, aliases followed
-	maxOther    = 4 << 20  // bytes of a file outside manifests and charts that is looked into
+	maxOther    = 32 << 20 // bytes of a file outside manifests and charts that is looked into; Kyverno installs from 6 MB
 	maxLine     = 64 << 10 // bytes of a line in an image list
 	maxEmbedded = 3        // documents inside strings inside documents
 
