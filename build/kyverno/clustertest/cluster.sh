@@ -54,10 +54,10 @@ CONFIG
 start_kyverno_when_installed() {
   until kubectl -n kyverno get deployment kyverno-admission-controller >/dev/null 2>&1; do sleep 0.2; done
   kubectl -n kyverno get deployment kyverno-admission-controller -o json > "$work/deployment.json"
-  python3 - "$work/deployment.json" > "$work/kyverno.args" <<'PYTHON'
+  python3 - "$work/deployment.json" "$version" > "$work/kyverno.args" <<'PYTHON'
 import json, sys
 spec = json.load(open(sys.argv[1]))["spec"]["template"]["spec"]["containers"][0]
-assert spec["image"] == "sea.hub:5000/kyverno/kyverno:v1.13.6", spec["image"]
+assert spec["image"] == "sea.hub:5000/kyverno/kyverno:" + sys.argv[2], spec["image"]
 print("\n".join(spec["args"]))
 PYTHON
   local args
@@ -65,17 +65,20 @@ PYTHON
   INIT_CONFIG=kyverno METRICS_CONFIG=kyverno-metrics KYVERNO_NAMESPACE=kyverno KYVERNO_POD_NAME=kyverno-0 \
     KYVERNO_SERVICEACCOUNT_NAME=kyverno-admission-controller KYVERNO_ROLE_NAME=kyverno:admission-controller KYVERNO_SVC=kyverno-svc \
     KYVERNO_DEPLOYMENT=kyverno-admission-controller TUF_ROOT="$work/sigstore" \
-    kyverno "${args[@]}" --kubeconfig="$KUBECONFIG" --serverIP=127.0.0.1:9443 >"$work/kyverno.log" 2>&1 &
+    "kyverno-$version" "${args[@]}" --kubeconfig="$KUBECONFIG" --serverIP=127.0.0.1:9443 >"$work/kyverno.log" 2>&1 &
   echo $! > "$work/kyverno.pid"
   wait $!
 }
 
-remove_kyverno() {
-  kubectl delete clusterpolicy --all
+stop_kyverno() {
   kill "$(cat "$work/kyverno.pid")"
   while kill -0 "$(cat "$work/kyverno.pid")" 2>/dev/null; do sleep 0.2; done
+}
+
+# remove_webhooks deletes what Kyverno leaves behind.
+remove_webhooks() {
   kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -o name | sed 's/^/   left behind: /'
-  kubectl delete mutatingwebhookconfigurations,validatingwebhookconfigurations -l webhook.kyverno.io/managed-by=kyverno
+  kubectl delete mutatingwebhookconfigurations,validatingwebhookconfigurations -l webhook.kyverno.io/managed-by=kyverno >/dev/null
 }
 
 # pulls DIR IMAGE: containerd pulls IMAGE with the hosts.toml files in DIR.

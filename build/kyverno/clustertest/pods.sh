@@ -23,6 +23,13 @@ LIST
 # digest IMAGE: the digest of the application's image, by its full name.
 digest() { sealer inspect app:v1 --images --format '{{if eq .Reference "'"$1"'"}}{{.Digest}}{{end}}' | grep . | head -n 1; }
 
+# platform_digest REPOSITORY TAG: the digest of the manifest for linux/amd64.
+platform_digest() {
+  skopeo inspect --raw --tls-verify=false "docker://sea.hub:5000/$1:$2" | python3 -c '
+import json, sys
+print(*[m["digest"] for m in json.load(sys.stdin)["manifests"] if m["platform"]["os"] + m["platform"]["architecture"] == "linuxamd64"])'
+}
+
 # pod NAME CONTAINER=IMAGE... [-- INIT=IMAGE...]: a pod as YAML.
 pod() {
   printf 'apiVersion: v1\nkind: Pod\nmetadata: {name: %s, namespace: %s}\nspec:\n  automountServiceAccountToken: false\n  containers:\n' "$1" "$ns"
@@ -85,6 +92,19 @@ PYTHON
   rm -rf "$work/pulled"
 }
 
+# own_images resolves and pulls the images of Kyverno's own Deployments, which no
+# policy redirects: their manifest was rewritten.
+own_images() {
+  local image n=0
+  while IFS= read -r image; do
+    served "$image" || fail "Kyverno has $image, which the registry does not serve"
+    printf '   %s\n' "$image"
+    n=$((n + 1))
+  done < <(kubectl -n kyverno get deployments,cronjobs -o json | grep -o '"image": "[^"]*"' | cut -d '"' -f 4 | sort -u)
+  [ "$n" -ge 5 ] || fail "Kyverno has its images"
+  printf '%-28s %3d images of its own, all served and pulled\n' "Kyverno ${version#v}" "$n" >> "$work/summary"
+}
+
 # before_kyverno creates a pod that is there before any policy.
 before_kyverno() {
   ns=default
@@ -94,9 +114,10 @@ before_kyverno() {
 # pods ENGINE creates pods in a new namespace, reads them back, and resolves and
 # pulls each image.
 pods() {
-  local latest quay two
+  local latest quay two amd64
   latest=$(digest docker.io/library/nginx:latest) two=$(digest docker.io/library/nginx:1.25) quay=$(digest quay.io/a/b:v1)
-  [ -n "$latest" ] && [ -n "$two" ] && [ -n "$quay" ] || fail "the digests of the images are known"
+  amd64=$(platform_digest library/nginx 1.25)
+  [[ -n $latest && -n $two && -n $quay && -n $amd64 ]] || fail "the digests of the images are known"
   space=$((${space:-0} + 1))
   ns=pods-$space
   kubectl create namespace "$ns" >/dev/null
@@ -107,6 +128,7 @@ pods() {
     pod hub app=docker.io/nginx:1.25 b=docker.io/library/redis:7.2 c=index.docker.io/nginx:1.25; echo ---
     pod digest "app=nginx@$latest" "b=quay.io/a/b@$quay"; echo ---
     pod both "app=nginx:1.25@$two"; echo ---
+    pod platform "app=nginx@$amd64"; echo ---
     pod names my-nginx=nginx:1.25 0app=quay.io/a/b:v1 123=org/app:v1; echo ---
     pod init-containers app=nginx -- i-1=busybox:1.36 i2=quay.io/deep/er/path:v2 "i3=sea.hub:5000/library/redis:7.2"; echo ---
     pod others app=ghcr.io/x/tool:v2 b=registry.k8s.io/pause:3.9; echo ---
@@ -120,7 +142,7 @@ pods() {
   # No controller runs here: this is the pod that one would make of it.
   pod web-1 nginx=nginx:1.25 | kubectl create -f - >/dev/null
   local p image n=0 count=0
-  for p in plain library tag hub digest both names init-containers others already web-1; do
+  for p in plain library tag hub digest both platform names init-containers others already web-1; do
     count=$((count + 1))
     while IFS= read -r image; do
       case $image in sea.hub:5000/*) ;; *) fail "pod $p has $image, which no redirect sent to the private registry" ;; esac
@@ -138,7 +160,9 @@ pods() {
 updates() {
   local now
   kubectl -n "$ns" set image pod/plain app=redis:7.2 >/dev/null
-  now=$(images plain); [ "$now" = sea.hub:5000/library/redis:7.2 ] && served "$now" || fail "a new image is redirected, not $now"
+  now=$(images plain)
+  [ "$now" = sea.hub:5000/library/redis:7.2 ] || fail "a new image is redirected, not $now"
+  served "$now" || fail "the registry serves $now"
   kubectl -n "$ns" label pod plain a=b >/dev/null
   [ "$(images plain)" = "$now" ] || fail "a label changes no image"
   pod both "app=nginx:1.25@$(digest docker.io/library/nginx:1.25)" | kubectl apply -f - >/dev/null 2>&1 || fail "the manifest is applied again"
