@@ -41,11 +41,11 @@ conformance: ## the OCI distribution conformance suite against "registry serve"
 
 # Kyverno's engines and a real cluster take 10 to 20 minutes to compile where
 # that was never done: CI runs test-policy once Go's build cache has them (see
-# .ci/run), .ci/nightly always, and test-cluster too.
+# .ci/run), .ci/nightly always, and test-cluster with both versions of Kyverno.
 test-policy: ## the redirect policies in the engines of Kyverno and the API server
 	@bash build/kyverno/policytest/run
 
-test-cluster: ## the redirect in a real API server, with a real Kyverno; needs root
+test-cluster: ## the redirect in a real API server, with a real Kyverno (KYVERNO=v1.13.6 or v1.19.1); needs root
 	@bash build/kyverno/clustertest/run
 
 fuzz: ## each fuzz target for a while (FUZZTIME, default 30s)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"flag"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -259,6 +260,18 @@ func TestWrite(t *testing.T) {
 	_, err := kyverno.Write(dir, files, false)
 	if !errors.Is(err, kyverno.ErrOccupied) || !strings.Contains(err.Error(), "Kubefile (changed), notes.txt") {
 		t.Errorf("Write into an occupied directory = %v", err)
+	}
+	for i := range 30 {
+		if err := os.MkdirAll(filepath.Join(dir, fmt.Sprintf("other-%02d/deep/er", i)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "empty"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, err = kyverno.Write(dir, files, false)
+	if err == nil || !strings.HasSuffix(err.Error(), "other-17/ and 12 more") || strings.Contains(err.Error(), "deep") || strings.Contains(err.Error(), "empty/") {
+		t.Errorf("Write beside many directories = %v", err)
 	}
 	write(true, "replaced unchanged")
 	if info, err := os.Stat(filepath.Join(dir, "scripts/x.sh")); err != nil || info.Mode().Perm() != 0o755 {

@@ -177,6 +177,32 @@ func TestTarget(t *testing.T) {
 	}
 }
 
+// TestNames spells the renaming rule out, without the code that the registry
+// layer and the redirect share.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	const id = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	prefixes := []kyverno.Prefix{{Registry: "docker.io", Path: "hub"}, {Registry: "quay.io", Path: "cache/quay"}, {Registry: "reg.example:8443", Path: "r"}}
+	for _, tc := range []struct{ in, path, full, prefix string }{
+		{"nginx", "library/nginx:latest", "docker.io/library/nginx:latest", "hub/library/nginx:latest"},
+		{"docker.io/nginx:1.25", "library/nginx:1.25", "docker.io/library/nginx:1.25", "hub/library/nginx:1.25"},
+		{"org/app@" + id, "org/app@" + id, "docker.io/org/app@" + id, "hub/org/app@" + id},
+		{"nginx:1.25@" + id, "library/nginx:1.25@" + id, "docker.io/library/nginx:1.25@" + id, "hub/library/nginx:1.25@" + id},
+		{"quay.io/a/b:v1", "a/b:v1", "quay.io/a/b:v1", "cache/quay/a/b:v1"},
+		{"reg.example:8443/a/b:v2", "a/b:v2", "reg.example-8443/a/b:v2", "r/a/b:v2"},
+		{"sea.hub:5000/x/y:1", "x/y:1", "x/y:1", "x/y:1"},
+	} {
+		for _, by := range []struct {
+			d    kyverno.Redirect
+			want string
+		}{{kyverno.Redirect{}, tc.path}, {kyverno.Redirect{Naming: tree.NamingFull}, tc.full}, {kyverno.Redirect{Prefixes: prefixes}, tc.prefix}} {
+			if got, _ := by.d.Target(parse(t, tc.in)); got.String() != "sea.hub:5000/"+by.want {
+				t.Errorf("%s becomes %s, want sea.hub:5000/%s", tc.in, got, by.want)
+			}
+		}
+	}
+}
+
 func TestValidate(t *testing.T) {
 	t.Parallel()
 	prefixes := func(all ...string) []kyverno.Prefix {

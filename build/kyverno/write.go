@@ -39,7 +39,7 @@ func Write(dir string, files []File, force bool) (written []Written, err error) 
 		return nil, fmt.Errorf("read %s: %w", dir, err)
 	}
 	if len(others) > 0 && !force {
-		return nil, fmt.Errorf("write %s: %w: %s", dir, ErrOccupied, strings.Join(others, ", "))
+		return nil, fmt.Errorf("write %s: %w: %s", dir, ErrOccupied, some(others))
 	}
 	for i, f := range files {
 		if states[i] != "unchanged" {
@@ -52,16 +52,34 @@ func Write(dir string, files []File, force bool) (written []Written, err error) 
 	return written, nil
 }
 
+// some joins names, and only counts those that are too many to read.
+func some(names []string) string {
+	const most = 20
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
 // compare says of each file what writing it means, and lists what is in root
-// beside them or differs.
+// beside them or differs. Directories that none of them is in are listed as such.
 func compare(root *os.Root, files []File) (states, others []string, err error) {
 	states = make([]string, len(files))
 	for i := range states {
 		states[i] = "new"
 	}
 	err = fs.WalkDir(root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
+		if err != nil {
 			return err
+		}
+		if e.IsDir() {
+			if name == "." || slices.ContainsFunc(files, func(f File) bool { return strings.HasPrefix(f.Path, name+"/") }) {
+				return nil
+			}
+			if inside, err := fs.ReadDir(root.FS(), name); err != nil || len(inside) > 0 {
+				others = append(others, name+"/")
+			}
+			return fs.SkipDir
 		}
 		i := slices.IndexFunc(files, func(f File) bool { return f.Path == name })
 		if i < 0 {
