@@ -170,6 +170,11 @@ func TestContextOfRealManifests(t *testing.T) {
 		if strings.Count(list, "\n") != images || strings.Count(list, ":"+version+"\n") != images {
 			t.Errorf("%s: imageList, want %d images:\n%s", version, images, list)
 		}
+		// Kyverno 1.19 is the first of these that knows a MutatingPolicy.
+		c.Redirect.Engine = kyverno.MutatingPolicy
+		if _, err := c.Files(); (err == nil) != (version == "v1.19.1") {
+			t.Errorf("%s with a MutatingPolicy: %v", version, err)
+		}
 		back := strings.NewReplacer("sea.hub:5000/ghcr.io/", "ghcr.io/", "sea.hub:5000/reg.kyverno.io/", "reg.kyverno.io/").Replace(content(files, "etc/install.yaml"))
 		if strings.ReplaceAll(back, ":"+version+`"`, `:latest"`) != strings.ReplaceAll(string(b), ":"+version+`"`, `:latest"`) {
 			t.Errorf("%s: more than the images changed", version)
@@ -211,8 +216,15 @@ func TestContextRejects(t *testing.T) {
 		"ghcr.io has no prefix": func(c *kyverno.Context) { c.Redirect.Prefixes = []kyverno.Prefix{{Registry: "docker.io", Path: "hub"}} },
 		"belong on the nodes":   func(c *kyverno.Context) { c.Redirect.Engine = kyverno.Containerd },
 		"want host[:port]":      func(c *kyverno.Context) { c.Redirect.Registry = "http://sea.hub" },
-		"redirects all images":  func(c *kyverno.Context) { c.Redirect.Exact = true },
-		"not written there":     func(c *kyverno.Context) { c.Find = func([]byte) ([]kyverno.Found, error) { return lostImage(t), nil } },
+		"no mutatingpolicies.policies.kyverno.io of version v1: use another version, or --engine clusterpolicy": func(c *kyverno.Context) {
+			c.Redirect.Engine = kyverno.MutatingPolicy
+			c.Manifest = append([]byte(crd("clusterpolicies.kyverno.io", "v1")+crd("mutatingpolicies.policies.kyverno.io", "v1beta1")), c.Manifest...)
+		},
+		"no clusterpolicies.kyverno.io of version v1": func(c *kyverno.Context) {
+			c.Manifest = append([]byte(crd("mutatingpolicies.policies.kyverno.io", "v1")), c.Manifest...)
+		},
+		"redirects all images": func(c *kyverno.Context) { c.Redirect.Exact = true },
+		"not written there":    func(c *kyverno.Context) { c.Find = func([]byte) ([]kyverno.Found, error) { return lostImage(t), nil } },
 		"the finder's own error": func(c *kyverno.Context) {
 			c.Find = func([]byte) ([]kyverno.Found, error) { return nil, errors.New("the finder's own error") }
 		},
@@ -223,6 +235,10 @@ func TestContextRejects(t *testing.T) {
 			t.Errorf("Files = %v, want %q", err, want)
 		}
 	}
+}
+
+func crd(name, version string) string {
+	return "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: " + name + "}\nspec:\n  versions:\n  - {name: " + version + ", served: true}\n---\n"
 }
 
 // lostImage is an image that its line does not hold in one piece.

@@ -41,7 +41,11 @@ func (d Redirect) rewrite(name string, manifest []byte, version string, known []
 	if len(manifest) > MaxManifest {
 		return nil, fmt.Errorf("install manifest %s: %d bytes, more than the %d of any Kyverno", name, len(manifest), MaxManifest)
 	}
-	if err := checkObjects(manifest); err != nil {
+	resources, err := checkObjects(manifest)
+	if err != nil {
+		return nil, fmt.Errorf("install manifest %s: %w", name, err)
+	}
+	if err := d.checkEngine(resources); err != nil {
 		return nil, fmt.Errorf("install manifest %s: %w", name, err)
 	}
 	found, err := find(manifest)
@@ -115,9 +119,24 @@ func (d Redirect) original(r ref.Reference, version string, known []ref.Referenc
 	return r, nil
 }
 
-// checkObjects accepts a YAML stream of Kubernetes objects.
-func checkObjects(manifest []byte) error {
+// checkEngine reports an engine that the Kyverno of the manifest does not know.
+// Without any definitions they are installed apart.
+func (d Redirect) checkEngine(resources map[string][]string) error {
+	name, other := "clusterpolicies.kyverno.io", MutatingPolicy
+	if d.Engine == MutatingPolicy {
+		name, other = "mutatingpolicies.policies.kyverno.io", ClusterPolicy
+	}
+	if len(resources) == 0 || slices.Contains(resources[name], "v1") {
+		return nil
+	}
+	return fmt.Errorf("the Kyverno that it installs has no %s of version v1: use another version, or --engine %s", name, other)
+}
+
+// checkObjects accepts a YAML stream of Kubernetes objects, and returns the
+// served versions of the resources that it defines.
+func checkObjects(manifest []byte) (map[string][]string, error) {
 	line, objects := 1, 0
+	resources := map[string][]string{}
 	for _, doc := range separator.Split(string(manifest), -1) {
 		var object struct {
 			APIVersion string `yaml:"apiVersion"`
@@ -125,20 +144,39 @@ func checkObjects(manifest []byte) error {
 		}
 		var n yaml.Node
 		if err := yaml.Unmarshal([]byte(doc), &n); err != nil {
-			return fmt.Errorf("the document at line %d is not YAML: %w", line, err)
+			return nil, fmt.Errorf("the document at line %d is not YAML: %w", line, err)
 		}
 		if n.Kind != 0 {
 			if err := n.Decode(&object); err != nil || object.APIVersion == "" || object.Kind == "" {
-				return fmt.Errorf("the document at line %d is no Kubernetes object", line)
+				return nil, fmt.Errorf("the document at line %d is no Kubernetes object", line)
 			}
 			objects++
+		}
+		if object.Kind == "CustomResourceDefinition" {
+			name, versions := defined(n.Content[0])
+			resources[name] = versions
 		}
 		line += strings.Count(doc, "\n") + 1
 	}
 	if objects == 0 {
-		return errors.New("it is empty")
+		return nil, errors.New("it is empty")
 	}
-	return nil
+	return resources, nil
+}
+
+// defined returns the name of a CustomResourceDefinition, and the versions that
+// it serves.
+func defined(definition *yaml.Node) (name string, versions []string) {
+	if n := child(child(definition, "metadata"), "name"); n != nil {
+		name = n.Value
+	}
+	for _, v := range items(child(child(definition, "spec"), "versions")) {
+		version, served := child(v, "name"), child(v, "served")
+		if version != nil && served != nil && served.Value == "true" {
+			versions = append(versions, version.Value)
+		}
+	}
+	return name, versions
 }
 
 // An edit replaces size bytes at a position.
