@@ -57,7 +57,7 @@ func MetadataVersion(fsys fs.FS) string {
 }
 
 // HasObject reports whether r is text that names an apiVersion and a kind, as
-// Kubernetes objects do, in its first 4 MiB; a longer file holds none that
+// Kubernetes objects do, in its first 32 MiB; a longer file holds none that
 // Scan would read. It reads through buf, of 4 KiB or more, so that a rootfs
 // full of binaries costs little.
 func HasObject(r io.Reader, buf []byte) bool {

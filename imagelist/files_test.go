@@ -21,8 +21,8 @@ func TestHasObject(t *testing.T) {
 		"binary":                    {"\x00" + object, false},
 		"exactly one buffer":        {strings.Repeat(" ", size-len(object)) + object, true},
 		"words buffers apart":       {"kind" + strings.Repeat(" ", 3*size) + "apiVersion", true},
-		"as long as is looked into": {object + strings.Repeat(" ", 4<<20-len(object)), true},
-		"too long":                  {object + strings.Repeat(" ", 4<<20), false},
+		"as long as is looked into": {object + strings.Repeat(" ", 32<<20-len(object)), true},
+		"too long":                  {object + strings.Repeat(" ", 32<<20), false},
 	} {
 		if got := imagelist.HasObject(strings.NewReader(c.content), make([]byte, size)); got != c.want {
 			t.Errorf("%s: %v", name, got)
