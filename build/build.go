@@ -123,7 +123,7 @@ func newBuilder(s *store.Store, c *remote.Client, o Options) (*builder, error) {
 	}
 	b.stats = openStatCache(s.CacheDir(), b.o.Context)
 	if fi, err := os.Stat(b.lockFile()); err == nil {
-		b.ctx.lock = fi
+		b.ctx.lock = statOf(fi)
 	}
 	if b.file, err = b.readKubefile(); err == nil {
 		err = b.readLock()

@@ -30,8 +30,8 @@ type buildContext struct {
 	root       *os.Root
 	ignore     *patternmatcher.PatternMatcher // nil: nothing is ignored
 	ignoreName string
-	secret     fs.FileInfo // of the list with credentials, or nil
-	lock       fs.FileInfo // of the lock file, or nil
+	secret     *fileStat // of the list with credentials, or nil
+	lock       *fileStat // of the lock file, or nil
 }
 
 func openContext(dir string) (*buildContext, error) {
@@ -44,7 +44,7 @@ func openContext(dir string) (*buildContext, error) {
 		return nil, errors.Join(err, root.Close())
 	}
 	if fi, err := root.Stat(authListName); err == nil {
-		c.secret = fi
+		c.secret = statOf(fi)
 	}
 	return c, nil
 }

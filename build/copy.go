@@ -210,17 +210,21 @@ func (st *copyStep) entries(t *target) (entries, archives []entry, err error) {
 			errs = append(errs, fmt.Errorf("%s: %w", in.path, err))
 		case unpack:
 			archives = append(archives, entry{
-				name: in.path, typ: tar.TypeReg, mode: mode(in.info), uid: w.uid, gid: w.gid, size: in.info.Size(),
-				root: in.root, path: in.path, info: in.info, into: path.Join(".", path.Clean("/" + st.in.Dest)[1:]),
+				name: in.path, typ: tar.TypeReg, mode: mode(in.info.Mode()), uid: w.uid, gid: w.gid, size: in.info.Size(),
+				root: in.root, path: in.path, stat: statOf(in.info), into: path.Join(".", path.Clean("/" + st.in.Dest)[1:]),
 			})
 			continue
 		case in.root == nil:
-			w.put(&w.found, entry{name: place.Path, typ: tar.TypeReg, size: int64(len(in.data)), data: in.data}, nil)
+			w.put(&w.found, entry{name: place.Path, typ: tar.TypeReg, size: int64(len(in.data)), data: in.data}, 0)
 		default:
 			w.add(in.root, in.path, in.info, place.Path, place.Contents)
 		}
 		st.remark(t, in, place)
-		entries = append(entries, w.entries...)
+		if entries == nil {
+			entries = w.entries
+		} else {
+			entries = append(entries, w.entries...)
+		}
 		errs = append(errs, w.errs...)
 	}
 	if err := errors.Join(errs...); err != nil {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/clusterimage/sealer/imagelist"
@@ -102,7 +101,7 @@ func (t *target) scan(ctx context.Context, o imagelist.Options) (found *imagelis
 	o.Logger = nil // it is no part of the key
 	key := cacheKey("scan", b.program(), t.added, o)
 	o.Logger = log
-	file := filepath.Join(b.s.CacheDir(), "scans", key+".json")
+	file := b.cacheFile("scans", key)
 	keeps := len(o.AuthLists) == 0
 	if keeps && !b.o.NoCache {
 		var r scanRecord

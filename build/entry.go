@@ -33,7 +33,7 @@ type entry struct {
 
 	root *os.Root // of a file: where its content is
 	path string   // in root
-	info fs.FileInfo
+	stat *fileStat
 	data []byte // the content itself, when root is nil
 	into string // of an archive that ADD unpacks: the directory
 	sum  []byte // fileSum of the content, when it is known
@@ -46,7 +46,9 @@ func sortEntries(list []fs.DirEntry) {
 // arrange sorts entries by name, so that a directory stands before what it
 // holds, and drops those that a later source replaces.
 func arrange(list []entry) ([]entry, error) {
-	slices.SortStableFunc(list, func(a, b entry) int { return cmp.Compare(a.name, b.name) })
+	if byName := func(a, b entry) int { return cmp.Compare(a.name, b.name) }; !slices.IsSortedFunc(list, byName) {
+		slices.SortStableFunc(list, byName)
+	}
 	out := list[:0]
 	for _, e := range list {
 		if n := len(out); n > 0 && out[n-1].name == e.name {
@@ -62,10 +64,9 @@ func arrange(list []entry) ([]entry, error) {
 }
 
 // mode returns the permissions of a copied file: 0755 where anyone may execute
-// it, else 0644, so that the umask of who cloned the context does not count. A heredoc has no
-// FileInfo.
-func mode(fi fs.FileInfo) int64 {
-	if fi != nil && (fi.IsDir() || fi.Mode()&0o111 != 0) {
+// it, else 0644, so that the umask of who cloned the context does not count.
+func mode(m fs.FileMode) int64 {
+	if m.IsDir() || m&0o111 != 0 {
 		return 0o755
 	}
 	return 0o644
@@ -130,7 +131,7 @@ func writeContent(w io.Writer, e *entry, buf []byte, hashed func(e *entry, sum [
 	if err != nil {
 		return fmt.Errorf("%s: %w", e.path, plain(err))
 	}
-	if n != e.size || fi.Size() != e.size || e.info != nil && !fi.ModTime().Equal(e.info.ModTime()) {
+	if n != e.size || fi.Size() != e.size || e.stat != nil && fi.ModTime().UnixNano() != e.stat.mtime {
 		return fmt.Errorf("%s: %w", e.path, errChanged)
 	}
 	if h != nil {

@@ -128,13 +128,13 @@ func (b *builder) entriesKey(entries []entry) string {
 	line := fmt.Appendf(nil, "files %q %d\n", b.o.Compression, b.when.Unix())
 	for i := range entries {
 		e := &entries[i]
-		words := []string{e.name, e.link, string(e.sum)}
-		for _, name := range sortedKeys(e.xattrs) {
-			words = append(words, name, e.xattrs[name])
-		}
-		line = binary.AppendUvarint(line, uint64(len(words)))
-		for _, s := range words {
-			line = append(binary.AppendUvarint(line, uint64(len(s))), s...)
+		line = appendWord(appendWord(line, e.name), e.link)
+		line = append(binary.AppendUvarint(line, uint64(len(e.sum))), e.sum...)
+		line = binary.AppendUvarint(line, uint64(len(e.xattrs)))
+		if len(e.xattrs) > 0 {
+			for _, name := range sortedKeys(e.xattrs) {
+				line = appendWord(appendWord(line, name), e.xattrs[name])
+			}
 		}
 		for _, n := range []int64{int64(e.typ), e.mode, int64(e.uid), int64(e.gid), e.size} {
 			line = binary.AppendVarint(line, n)
@@ -145,6 +145,10 @@ func (b *builder) entriesKey(entries []entry) string {
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil))
+}
+
+func appendWord(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
 // cachedRun returns the layer that an equal RUN made before, or runs it. empty
@@ -179,8 +183,9 @@ func cacheKey(kind string, parts ...any) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-func (b *builder) stepFile(key string) string {
-	return filepath.Join(b.s.CacheDir(), "steps", key+".json")
+// cacheFile returns the file of the cache for key.
+func (b *builder) cacheFile(kind, key string) string {
+	return filepath.Join(b.s.CacheDir(), kind, key+".json")
 }
 
 // lookup returns what the cache has for key, when its layer is still here.
@@ -188,7 +193,7 @@ func (b *builder) lookup(ctx context.Context, key string) (r stepRecord, ok bool
 	if b.o.NoCache {
 		return r, false
 	}
-	content, err := os.ReadFile(b.stepFile(key))
+	content, err := os.ReadFile(b.cacheFile("steps", key))
 	if err == nil && json.Unmarshal(content, &r) == nil && (r.Empty || b.hasLayer(ctx, r.Layer)) {
 		b.use(key, r)
 		return r, true
@@ -215,7 +220,7 @@ func (b *builder) hasLayer(ctx context.Context, l store.Layer) bool {
 // keep records a step.
 func (b *builder) keep(key string, r stepRecord) {
 	b.use(key, r)
-	b.keepJSON(b.stepFile(key), r)
+	b.keepJSON(b.cacheFile("steps", key), r)
 }
 
 // keepJSON writes a file of the cache. One that cannot be written is no fault.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -253,13 +254,18 @@ func (t *target) complete(ctx context.Context, found *imagelist.Result) error {
 		references = append(references, im.Reference)
 		askers[im.Reference] = asked(im.Findings)
 	}
+	// Layers do not change, and Commit looks whether their blobs are here: what
+	// was complete once is.
+	o := registry.VerifyOptions{Naming: t.config.Registry.Naming, Private: t.config.Registry.Name, Platforms: []ocispec.Platform{t.platform}}
+	whole := t.b.cacheFile("whole", cacheKey("whole", t.ids(), references, o))
+	if _, err := os.Stat(whole); err == nil && !t.b.o.NoCache {
+		return nil
+	}
 	var dirs []string
 	for _, l := range t.layers {
 		dirs = append(dirs, t.b.s.LayerDir(l.ID))
 	}
-	missing, err := registry.Verify(ctx, dirs, references, registry.VerifyOptions{
-		Naming: t.config.Registry.Naming, Private: t.config.Registry.Name, Platforms: []ocispec.Platform{t.platform},
-	})
+	missing, err := registry.Verify(ctx, dirs, references, o)
 	if err != nil {
 		return err
 	}
@@ -275,6 +281,7 @@ func (t *target) complete(ctx context.Context, found *imagelist.Result) error {
 		}
 	}
 	if len(errs) == 0 {
+		t.b.keepJSON(whole, true)
 		return nil
 	}
 	if t.b.o.AllowMissing {

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
@@ -34,7 +33,7 @@ type layerFacts struct {
 // facts joins the facts of layers, in order, each name once.
 func (b *builder) facts(ctx context.Context, ids []digest.Digest) (all layerFacts, err error) {
 	for _, id := range ids {
-		file := filepath.Join(b.s.CacheDir(), "layers", cacheKey("layer", b.program(), id)+".json")
+		file := b.cacheFile("layers", cacheKey("layer", b.program(), id))
 		var one layerFacts
 		content, err := os.ReadFile(file)
 		if b.o.NoCache || err != nil || json.Unmarshal(content, &one) != nil {

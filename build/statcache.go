@@ -15,7 +15,6 @@ import (
 	"sort"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -119,23 +118,25 @@ func (c *statCache) name(i int) []byte {
 	return c.saved[at : at+int(binary.LittleEndian.Uint32(c.saved[at-4:]))]
 }
 
-// find returns the record of a file. Files are mostly asked for in order.
-func (c *statCache) find(name string) (rec statRecord, ok bool) {
+// find returns the record of a file, and its sum, which must not be written to.
+// Files are mostly asked for in order.
+func (c *statCache) find(name string) (rec statRecord, sum []byte, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if rec, ok = c.fresh[name]; ok {
-		return rec, true
+		return rec, bytes.Clone(rec.Sum[:]), true
 	}
 	i := c.next
 	if i >= len(c.index) || string(c.name(i)) != name {
 		i, ok = sort.Find(len(c.index), func(i int) int { return strings.Compare(name, string(c.name(i))) })
 		if !ok {
-			return rec, false
+			return rec, nil, false
 		}
 	}
 	c.next = i + 1
-	rec.decode(c.saved[c.index[i]:])
-	return rec, true
+	b := c.saved[c.index[i]:][:recordSize]
+	rec.decode(b)
+	return rec, b[recordSize-len(rec.Sum):], true
 }
 
 func (s *statRecord) numbers() []*int64 { return []*int64{&s.Size, &s.Mtime, &s.Ctime, &s.Hashed} }
@@ -159,16 +160,11 @@ func (s *statRecord) append(b []byte) []byte {
 
 // record returns what stat says of e, without a hash.
 func (e *entry) record() (statRecord, bool) {
-	if e.info == nil {
-		return statRecord{}, false
-	}
-	st, ok := e.info.Sys().(*syscall.Stat_t)
-	if !ok {
+	if e.stat == nil {
 		return statRecord{}, false
 	}
 	return statRecord{
-		Size: e.info.Size(), Mtime: e.info.ModTime().UnixNano(), Ctime: changeTime(st),
-		Inode: st.Ino, Device: uint64(st.Dev), //nolint:unconvert // it is smaller elsewhere
+		Size: e.stat.size, Mtime: e.stat.mtime, Ctime: e.stat.ctime, Inode: e.stat.inode, Device: e.stat.device,
 	}, true
 }
 
@@ -178,16 +174,12 @@ func (c *statCache) sum(e *entry) ([]byte, bool) {
 	if !ok {
 		return nil, false
 	}
-	was, ok := c.find(e.path)
-	if !ok {
+	was, sum, ok := c.find(e.path)
+	now.Sum, now.Hashed = was.Sum, was.Hashed
+	if !ok || was != now || max(now.Ctime, now.Mtime) > was.Hashed-int64(racy) {
 		return nil, false
 	}
-	sum, hashed := was.Sum, was.Hashed
-	was.Sum, was.Hashed = now.Sum, now.Hashed
-	if was != now || now.Ctime > hashed-int64(racy) || now.Mtime > hashed-int64(racy) {
-		return nil, false
-	}
-	return sum[:], true
+	return sum, true
 }
 
 // put records the hash of e, whose hashing began at begun.

@@ -28,7 +28,8 @@ type walker struct {
 	match sync.Mutex // patterns are compiled when they are first used
 	more  errgroup.Group
 
-	mu sync.Mutex
+	mu   sync.Mutex
+	dirs [][]entry // by directory, until add has them all
 	found
 }
 
@@ -49,15 +50,16 @@ func (w *walker) add(root *os.Root, src string, fi fs.FileInfo, target string, c
 		}
 	}()
 	if !fi.IsDir() {
-		w.file(&w.found, root, src, fi, target)
+		w.file(&w.found, root, src, statOf(fi), target)
 		return
 	}
 	if !contents && target != "." {
-		w.put(&w.found, entry{name: target, typ: tar.TypeDir}, fi)
+		w.put(&w.found, entry{name: target, typ: tar.TypeDir}, fi.Mode())
 	}
 	w.more.SetLimit(runtime.GOMAXPROCS(0))
 	w.walk(root, src, target, "")
 	_ = w.more.Wait() // errors are in found
+	w.entries = slices.Concat(append(w.dirs, w.entries)...)
 	slices.SortFunc(w.entries, func(a, b entry) int { return cmp.Compare(a.name, b.name) })
 	slices.SortFunc(w.errs, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
 }
@@ -68,40 +70,42 @@ func (w *walker) walk(root *os.Root, dir, target, rel string) {
 	defer func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.entries = append(w.entries, f.entries...)
+		w.dirs = append(w.dirs, f.entries)
 		w.warnings = append(w.warnings, f.warnings...)
 		w.errs = append(w.errs, f.errs...)
 	}()
-	list, err := readDir(root, dir)
+	list, err := list(root, dir)
 	if err != nil {
 		f.errs = append(f.errs, fmt.Errorf("%s: %w", dir, plain(err)))
 		return
 	}
 	f.entries = make([]entry, 0, len(list))
 	for _, d := range list {
-		src, below := below(dir, d.Name()), below(rel, d.Name())
-		skip, prune, err := w.skip(src, below)
+		src := below(dir, d.name)
+		if d.err != nil {
+			d.stat = &fileStat{} // it is asked whether that counts
+		}
+		skip, prune, err := w.skip(src, below(rel, d.name))
+		if err == nil && d.err != nil && !skip {
+			err = plain(d.err)
+		}
 		if err != nil {
 			f.errs = append(f.errs, fmt.Errorf("%s: %w", src, err))
 			continue
 		}
-		if prune || skip && !d.IsDir() {
+		dir := d.stat.mode.IsDir()
+		if prune || skip && !dir {
 			continue
 		}
-		fi, err := d.Info()
-		if err != nil {
-			f.errs = append(f.errs, fmt.Errorf("%s: %w", src, plain(err)))
-			continue
-		}
-		to := path.Join(target, d.Name())
-		if !fi.IsDir() {
-			w.file(&f, root, src, fi, to)
+		to := below(target, d.name)
+		if !dir {
+			w.file(&f, root, src, d.stat, to)
 			continue
 		}
 		if !skip {
-			w.put(&f, entry{name: to, typ: tar.TypeDir}, fi)
+			w.put(&f, entry{name: to, typ: tar.TypeDir}, d.stat.mode)
 		}
-		next := func() error { w.walk(root, src, to, below); return nil }
+		next := func() error { w.walk(root, src, to, below(rel, d.name)); return nil }
 		if !w.more.TryGo(next) {
 			_ = next()
 		}
@@ -118,6 +122,9 @@ func below(dir, name string) string {
 
 // skip says whether the ignore file or --exclude leaves src out.
 func (w *walker) skip(src, rel string) (skip, prune bool, err error) {
+	if w.exclude == nil && (w.ctx == nil || w.ctx.ignore == nil) {
+		return false, false, nil
+	}
 	w.match.Lock()
 	defer w.match.Unlock()
 	if w.ctx != nil {
@@ -131,33 +138,33 @@ func (w *walker) skip(src, rel string) (skip, prune bool, err error) {
 	return skip, false, err
 }
 
-func (w *walker) file(f *found, root *os.Root, src string, fi fs.FileInfo, target string) {
-	switch m := fi.Mode(); {
-	case w.ctx != nil && w.ctx.lock != nil && os.SameFile(fi, w.ctx.lock):
+func (w *walker) file(f *found, root *os.Root, src string, st *fileStat, target string) {
+	switch m := st.mode; {
+	case w.ctx != nil && st.same(w.ctx.lock):
 		// The build's own record: with it in the image, a build would differ
 		// from the one that wrote it.
-	case w.ctx != nil && w.ctx.secret != nil && os.SameFile(fi, w.ctx.secret), path.Base(src) == authListName && w.ctx != nil:
+	case w.ctx != nil && st.same(w.ctx.secret), path.Base(src) == authListName && w.ctx != nil:
 		f.warnings = append(f.warnings, src+" is not copied: it holds credentials")
 	case m.IsRegular():
-		w.put(f, entry{name: target, typ: tar.TypeReg, size: fi.Size(), root: root, path: src, info: fi}, fi)
+		w.put(f, entry{name: target, typ: tar.TypeReg, size: st.size, root: root, path: src, stat: st}, m)
 	case m&fs.ModeSymlink != 0:
 		link, err := root.Readlink(src)
 		if err != nil {
 			f.errs = append(f.errs, fmt.Errorf("%s: %w", src, plain(err)))
 			return
 		}
-		w.put(f, entry{name: target, typ: tar.TypeSymlink, link: link}, fi)
+		w.put(f, entry{name: target, typ: tar.TypeSymlink, link: link}, m)
 	default:
 		f.errs = append(f.errs, fmt.Errorf("%s is %s: only files, directories and symbolic links can be copied; list it in .sealerignore", src, kind(m)))
 	}
 }
 
-func (w *walker) put(f *found, e entry, fi fs.FileInfo) {
+func (w *walker) put(f *found, e entry, m fs.FileMode) {
 	if err := layerName(e.name); err != nil {
 		f.errs = append(f.errs, fmt.Errorf("%s: %w", cmp.Or(e.path, e.name), err))
 		return
 	}
-	e.mode = mode(fi)
+	e.mode = mode(m)
 	w.permit(&e)
 	f.entries = append(f.entries, e)
 }
