@@ -20,9 +20,6 @@ import (
 )
 
 const (
-	// appsDir holds a directory for each application.
-	appsDir = "application/apps"
-
 	labelKubeVersion = "app.alpha.sealer.io/supported-kube-version"
 	labelPlugin      = "cluster.alpha.sealer.io/kube-%s-%s" // cni or csi, and its name
 
@@ -70,7 +67,7 @@ func (t *target) planApp(ctx context.Context, in *kubefile.App) (step, error) {
 // run writes the application's files: a directory's contents and single files
 // go to application/apps/NAME.
 func (st *appStep) run(ctx context.Context, t *target) error {
-	dir := path.Join(appsDir, st.in.Name)
+	dir := store.AppDir(st.in.Name)
 	var all []entry
 	var errs []error
 	for _, in := range st.inputs {
@@ -308,9 +305,16 @@ func (t *target) annotations() map[string]string {
 		BuildClient:   store.BuildClient{SealerVersion: c.SealerVersion},
 		SchemaVersion: "v1alpha1",
 		Type:          c.Type,
-		Applications:  c.Applications,
 		Labels:        c.Labels,
 		Env:           c.Env,
+	}
+	for _, a := range c.Applications {
+		app := store.ExtensionApp{Application: a}
+		app.Files = nil
+		for _, f := range a.Files {
+			app.Files = append(app.Files, strings.TrimPrefix(f, store.AppDir(a.Name)+"/"))
+		}
+		ext.Applications = append(ext.Applications, app)
 	}
 	if c.Launch != nil {
 		ext.Launch = store.ExtensionLaunch{Cmds: c.Launch.Cmds, AppNames: c.Launch.Apps}
@@ -343,7 +347,7 @@ func compactJSON(v any) string {
 // appOf returns the application whose files ask for an image, or "".
 func appOf(im store.MirroredImage) string {
 	for _, p := range im.Found {
-		if rest, ok := strings.CutPrefix(p.File, appsDir+"/"); ok {
+		if rest, ok := strings.CutPrefix(p.File, store.AppDir("")+"/"); ok {
 			name, _, _ := strings.Cut(rest, "/")
 			return name
 		}

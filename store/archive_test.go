@@ -259,7 +259,7 @@ func TestPlainImage(t *testing.T) {
 		Cmd:           store.Commands{Current: []string{"kubectl apply -f x"}},
 		Env:           map[string]string{"A": "2", "B": "x=y"},
 		Labels:        map[string]string{"l": "1", "m": "2"},
-		Applications:  []store.Application{{Name: "nginx", Type: "helm", Files: []string{"nginx"}, Cmds: []string{"helm install nginx ."}, Version: "v1"}},
+		Applications:  []store.Application{{Name: "nginx", Type: "helm", Files: []string{"application/apps/nginx/nginx"}, Cmds: []string{"helm install nginx ."}, Version: "v1"}},
 		Launch:        &store.Launch{Apps: []string{"nginx"}, Cmds: []string{"bash a.sh"}},
 		Registry:      store.PrivateRegistry{Name: "sea.hub:5000", Naming: "path"},
 		Images: []store.MirroredImage{{

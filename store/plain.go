@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/json"
 	"fmt"
+	"path"
 	"strings"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -25,10 +26,34 @@ type Extension struct {
 	BuildClient   BuildClient       `json:"buildClient"`
 	SchemaVersion string            `json:"schemaVersion"`
 	Type          string            `json:"type,omitempty"`
-	Applications  []Application     `json:"applications,omitempty"`
+	Applications  []ExtensionApp    `json:"applications,omitempty"`
 	Labels        map[string]string `json:"labels,omitempty"`
 	Env           map[string]string `json:"env,omitempty"`
 	Launch        ExtensionLaunch   `json:"launch"`
+}
+
+// An ExtensionApp is an Application whose files are named in its own directory.
+type ExtensionApp struct {
+	Application
+	// LaunchFiles is what some versions call Files.
+	LaunchFiles []string `json:"launchfiles,omitempty"`
+}
+
+// AppDir returns the directory of an application in the rootfs.
+func AppDir(name string) string { return path.Join("application/apps", name) }
+
+// applications returns the applications with the paths of their files.
+func (e *Extension) applications() []Application {
+	var out []Application
+	for _, a := range e.Applications {
+		app := a.Application
+		app.Files = nil
+		for _, f := range append(a.Files, a.LaunchFiles...) {
+			app.Files = append(app.Files, path.Join(AppDir(a.Name), f))
+		}
+		out = append(out, app)
+	}
+	return out
 }
 
 // BuildClient is what built an image.
@@ -70,7 +95,7 @@ func plainConfig(m *ocispec.Manifest, c *ocispec.Image) (Config, error) {
 		Env:           map[string]string{},
 		Labels:        map[string]string{},
 		Maintainer:    c.Author,
-		Applications:  ext.Applications,
+		Applications:  ext.applications(),
 		Registry:      PrivateRegistry{Name: tree.DefaultRegistry, Naming: tree.NamingPath},
 	}
 	if out.Type == "" {

@@ -18,8 +18,9 @@ type upstreams map[string]*registrytest.Upstream
 
 const upstreamsKey = "upstreams"
 
-// upstream NAME [-empty] [-any] [-auth basic|bearer] [-tls] [-hosts HOST,...]
-// starts a registry on loopback and puts its address in $NAME. With images
+// upstream NAME [-empty] [-any] [-plain] [-auth basic|bearer] [-tls] [-hosts HOST,...]
+// starts a registry on loopback and puts its address in $NAME. -plain adds a
+// ClusterImage as sealer 0.9 made them. With images
 // (without -empty) it stands in for docker.io, ghcr.io, quay.io and
 // registry.k8s.io, or the hosts given, through $CONTAINERS_REGISTRIES_CONF.
 // User and password of -auth are u and p. With -tls its CA lies in $NAME_CA.
@@ -30,6 +31,7 @@ func startUpstream(ts *testscript.TestScript, neg bool, args []string) {
 	flags := flag.NewFlagSet("upstream", flag.ContinueOnError)
 	empty := flags.Bool("empty", false, "")
 	anything := flags.Bool("any", false, "")
+	plain := flags.Bool("plain", false, "")
 	auth := flags.String("auth", "", "")
 	tls := flags.Bool("tls", false, "")
 	hosts := flags.String("hosts", "docker.io,ghcr.io,quay.io,registry.k8s.io", "")
@@ -37,6 +39,11 @@ func startUpstream(ts *testscript.TestScript, neg bool, args []string) {
 	o := registrytest.Options{Any: *anything, TLS: *tls}
 	if !*empty {
 		o.Images = registrytest.Samples()
+	}
+	if *plain {
+		im, err := registrytest.PlainClusterImage()
+		ts.Check(err)
+		o.Images = append(o.Images, im)
 	}
 	switch *auth {
 	case "basic":

@@ -9,7 +9,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -48,6 +50,10 @@ type Image struct {
 	Attestation bool
 	// Layers, lowest first; none means one layer named as the image.
 	Layers []Layer
+	// Annotations of the manifests, and the config's part for running it; the
+	// zero value is that of a container image.
+	Annotations map[string]string
+	Config      *ocispec.ImageConfig
 	// Revision changes the config, and so every digest above it: the same
 	// name, published again.
 	Revision int
@@ -58,6 +64,8 @@ type Image struct {
 type Layer struct {
 	Name string
 	Size int // bytes, about; 0 means 4 KiB. They do not compress.
+	// Files, by path, is all that the layer holds, when it is set.
+	Files map[string]string
 	// Shared layers are the same on every platform.
 	Shared bool
 }
@@ -131,6 +139,9 @@ func (c *Content) manifest(img Image, p ocispec.Platform) {
 		},
 		RootFS: ocispec.RootFS{Type: "layers"},
 	}
+	if img.Config != nil {
+		config.Config = *img.Config
+	}
 	if img.Revision != 0 {
 		config.Config.Labels = map[string]string{"revision": fmt.Sprint(img.Revision)}
 	}
@@ -154,6 +165,8 @@ func (c *Content) manifest(img Image, p ocispec.Platform) {
 		MediaType: pick(img.Docker, DockerManifest, ocispec.MediaTypeImageManifest),
 		Config:    c.add(pick(img.Docker, DockerConfig, ocispec.MediaTypeImageConfig), encode(config)),
 		Layers:    descs,
+
+		Annotations: img.Annotations,
 	}
 	d := c.add(m.MediaType, encode(m))
 	d.Platform = &p
@@ -205,17 +218,25 @@ func layerBytes(l Layer, where string) (plain, zipped []byte) {
 	_, err := rand.NewChaCha8(sha256.Sum256(h.Sum(nil))).Read(bulk)
 	must(err)
 	dir := "usr/share/" + fmt.Sprintf("%016x", h.Sum64())
-	var buf bytes.Buffer
-	w := tar.NewWriter(&buf)
-	for _, f := range []struct {
+	type file struct {
 		name string
 		mode int64
 		data []byte
-	}{
+	}
+	files := []file{
 		{"etc/layers/" + fmt.Sprintf("%016x", h.Sum64()), 0o644, []byte(l.Name + " for " + where + "\n")},
 		{dir + "/run", 0o755, []byte("#!/bin/sh\necho " + l.Name + "\n")},
 		{dir + "/noise", 0o644, bulk},
-	} {
+	}
+	if l.Files != nil {
+		files = nil
+		for _, name := range slices.Sorted(maps.Keys(l.Files)) {
+			files = append(files, file{name, 0o755, []byte(l.Files[name])})
+		}
+	}
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	for _, f := range files {
 		hdr := &tar.Header{Name: f.name, Mode: f.mode, Size: int64(len(f.data)), ModTime: *epoch(), Format: tar.FormatUSTAR}
 		must(w.WriteHeader(hdr))
 		_, err := w.Write(f.data)
