@@ -36,6 +36,7 @@ type statusError struct {
 	status     int
 	detail     string // what the registry says about it
 	retryAfter time.Duration
+	served     int64 // of 429: what the host had served until then
 }
 
 func (e *statusError) Error() string {

@@ -97,6 +97,10 @@ func (b Wanted) fetch(ctx context.Context, sink Sink) error {
 			if b.Progress != nil {
 				w = progressWriter{w, b.Progress}
 			}
+			if b.embedded() {
+				_, err := w.Write(b.Data)
+				return err
+			}
 			return o.Client.Blob(ctx, o.Image, b.Descriptor, w)
 		})
 		if err == nil {
@@ -110,6 +114,13 @@ func (b Wanted) fetch(ctx context.Context, sink Sink) error {
 		}
 	}
 	return oneLine(errs)
+}
+
+// embedded reports whether the manifest itself holds the blob, as it may hold a
+// small one such as the empty config of an artifact: "data" of the OCI image
+// specification's descriptor.
+func (b Wanted) embedded() bool {
+	return len(b.Data) > 0 && int64(len(b.Data)) == b.Size && digest.FromBytes(b.Data) == b.Digest
 }
 
 type progressWriter struct {

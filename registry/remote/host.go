@@ -31,7 +31,9 @@ type host struct {
 	addr     string // host[:port] to connect to
 	insecure bool   // the user allowed unverified TLS and plain http
 	rt       http.RoundTripper
-	answered atomic.Bool // whatever it was
+	answered atomic.Bool  // whatever it was
+	served   atomic.Int64 // requests that did not fail
+	busy     atomic.Int64 // no request before this time, nanoseconds since 1970: the host asked for it
 
 	mu     sync.Mutex
 	scheme string // "" until an insecure host has been probed
@@ -116,6 +118,29 @@ func (s *shared) tlsConfig(h *host) (*tls.Config, error) {
 		}
 	}
 	return c, nil
+}
+
+// rest keeps all requests away from h for the time that it asked for. Else those
+// that it has not refused yet would be refused meanwhile, one by one.
+func (h *host) rest(d time.Duration) {
+	until := time.Now().Add(d).UnixNano()
+	for old := h.busy.Load(); old < until && !h.busy.CompareAndSwap(old, until); old = h.busy.Load() {
+	}
+}
+
+// rested waits until h may be asked.
+func (h *host) rested(ctx context.Context) error {
+	for {
+		left := h.busy.Load() - time.Now().UnixNano()
+		if left <= 0 {
+			return nil
+		}
+		select {
+		case <-time.After(time.Duration(left)):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // certDirs lists where certificates for h are looked for, first wins: as

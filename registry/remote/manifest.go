@@ -226,7 +226,7 @@ func ParseManifest(mediaType string, b []byte) (*Parsed, error) {
 		FSLayers      json.RawMessage       `json:"fsLayers"`
 	}
 	if err := json.Unmarshal(b, &doc); err != nil {
-		return nil, fmt.Errorf("manifest: %w", err)
+		return nil, fmt.Errorf("manifest: content of type %q is not JSON: %w", printable(mediaType, 100), err)
 	}
 	known := isIndex(mediaType) || isManifest(mediaType)
 	switch {
@@ -258,10 +258,15 @@ func ParseManifest(mediaType string, b []byte) (*Parsed, error) {
 	default:
 		return nil, fmt.Errorf("content of type %q is no image manifest: %w", printable(mediaType, 100), ErrUnsupported)
 	}
+	sizes := map[digest.Digest]int64{}
 	for _, d := range all {
 		if err := checkDigest(d.Digest); err != nil || d.Digest == "" || d.Size < 0 {
 			return nil, fmt.Errorf("manifest: descriptor %q of %d bytes: %w", printable(d.Digest.String(), 100), d.Size, ErrUnsupported)
 		}
+		if size, ok := sizes[d.Digest]; ok && size != d.Size {
+			return nil, fmt.Errorf("manifest: it says that %s has %d bytes, and that it has %d: %w", d.Digest, size, d.Size, ErrDigest)
+		}
+		sizes[d.Digest] = d.Size
 	}
 	return p, nil
 }

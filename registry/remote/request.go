@@ -55,15 +55,22 @@ func (c *Client) do(ctx context.Context, t target, r request) (*http.Response, e
 
 // retry calls attempt until it succeeds, fails for good or has failed more often
 // than c.retries since it last came forward; of a host that nobody ever reached,
-// more than once. It waits in between:
+// more than once. Where a host says that it is asked too often, it is enough
+// that it served others meanwhile. It waits in between:
 // doubling, with jitter so that many transfers do not come back at one moment,
 // and at least as long as the registry asks.
 func (c *Client) retry(ctx context.Context, attempt func(n int) (forward bool, err error)) error {
 	failed := 0
+	var served int64
 	for n := 0; ; n++ {
 		forward, err := attempt(n)
 		if err == nil {
 			return nil
+		}
+		var status *statusError
+		if errors.As(err, &status) && status.status == http.StatusTooManyRequests {
+			forward = forward || status.served > served
+			served = status.served
 		}
 		if forward {
 			failed = 0
@@ -78,8 +85,7 @@ func (c *Client) retry(ctx context.Context, attempt func(n int) (forward bool, e
 		}
 		wait := c.o.Backoff << min(failed-1, 6)
 		wait = wait/2 + rand.N(wait/2+1)
-		var status *statusError
-		if errors.As(err, &status) {
+		if status != nil {
 			wait = max(wait, status.retryAfter)
 		}
 		c.log.Debug("transient failure, trying again", "error", err, "in", wait)
@@ -130,8 +136,14 @@ func (c *Client) once(ctx context.Context, t target, r request) (*http.Response,
 		}
 		if !wanted(r.ok, resp.StatusCode) {
 			defer resp.Body.Close()
-			return nil, newStatusError(resp)
+			err := newStatusError(resp)
+			if err.status == http.StatusTooManyRequests && resp.Request.URL.Host == t.host.addr {
+				err.served = t.host.served.Load()
+				t.host.rest(err.retryAfter)
+			}
+			return nil, err
 		}
+		t.host.served.Add(1)
 		return resp, nil
 	}
 }
@@ -225,6 +237,9 @@ func (c *Client) follow(ctx context.Context, t target, r request, resp *http.Res
 // which ends when the answer's body is closed. A transfer that stalls is ended
 // with errStalled.
 func (c *Client) exchange(ctx context.Context, h *host, req *http.Request) (*http.Response, error) {
+	if err := h.rested(ctx); err != nil {
+		return nil, err
+	}
 	select {
 	case c.slots <- struct{}{}:
 	case <-ctx.Done():
