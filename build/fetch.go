@@ -1,6 +1,7 @@
 package build
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -23,7 +24,7 @@ import (
 
 const (
 	maxDownload  = 4 << 30         // bytes of one URL, when Options do not say
-	maxDuration  = time.Hour       // of one URL or git repository
+	maxDuration  = time.Hour       // of one URL or git repository, when Options do not say
 	maxSilence   = time.Minute     // without a byte
 	maxRedirects = 10              // of one URL
 	headerWait   = 2 * time.Minute // for a server to begin its answer
@@ -56,7 +57,8 @@ func (b *builder) fetch(ctx context.Context, src string, in *kubefile.Copy) ([]i
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, maxDuration, fmt.Errorf("it took longer than %s", maxDuration))
+	most := cmp.Or(b.o.DownloadTime, maxDuration)
+	ctx, cancel := context.WithTimeoutCause(ctx, most, fmt.Errorf("it took longer than %s", most))
 	defer cancel()
 	get := b.download
 	if isGit(src) {

@@ -87,7 +87,8 @@ type Options struct {
 	Locked       bool   // mirror exactly what LockFile says
 	DryRun       bool   // stop before the first blob; Result.Plan says what would be fetched
 
-	MaxDownload int64 // bytes that COPY takes from one URL; 0 is 4 GiB
+	MaxDownload  int64         // bytes that COPY takes from one URL; 0 is 4 GiB
+	DownloadTime time.Duration // for one URL or git repository; 0 is an hour
 
 	Secrets    map[string]Secret // for RUN --mount=type=secret, by id
 	RunNetwork string            // host ("" too) or none

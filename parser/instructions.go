@@ -88,7 +88,7 @@ func (p *reader) commands(args string) ([]string, bool) {
 	switch {
 	case err == nil:
 		return list, true
-	case meantAsJSON(args):
+	case commandAsJSON(args):
 		return p.list(args)
 	}
 	return []string{args}, true
@@ -234,7 +234,7 @@ func (p *reader) run(at kubefile.At, flags []flag, args string, heredocs []kubef
 	switch {
 	case err == nil && len(list) > 0:
 		r.Args = list
-	case err == nil || meantAsJSON(args):
+	case err == nil || commandAsJSON(args):
 		p.bad(`the JSON form is no list of strings`, `write ["program", "argument"], with double quotes`)
 		return nil
 	default:

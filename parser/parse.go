@@ -85,18 +85,28 @@ func (p *reader) instruction(l line) {
 		p.unknown(word)
 		return
 	}
+	in := p.read(l, rest)
+	if in == nil && p.keyword == "FROM" {
+		in = &kubefile.From{At: kubefile.At(l.number)} // its fault is no fault of those behind it
+	}
+	if in != nil {
+		p.file.Instructions = append(p.file.Instructions, in)
+	}
+}
+
+// read makes an instruction of what follows its name, or reports why it cannot
+// and returns nil.
+func (p *reader) read(l line, rest string) kubefile.Instruction {
 	flags, args, err := cutFlags(rest, p.file.Escape)
 	if err != nil {
 		p.bad(err.Error(), "close it")
-		return
+		return nil
 	}
 	values, ok := p.flags(flags)
 	if !ok {
-		return
+		return nil
 	}
-	if in := p.build(kubefile.At(l.number), values, args, l.heredocs); in != nil {
-		p.file.Instructions = append(p.file.Instructions, in)
-	}
+	return p.build(kubefile.At(l.number), values, args, l.heredocs)
 }
 
 // unknown reports a word that is no instruction.

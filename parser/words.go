@@ -109,6 +109,13 @@ func jsonList(s string) ([]string, error) {
 	return out, nil
 }
 
+// commandAsJSON reports whether a command that is no valid JSON list was meant
+// as one: "[" is a program, and "[[" a word of some shells, but nothing begins
+// with a bracket and something else.
+func commandAsJSON(s string) bool {
+	return meantAsJSON(s) || len(s) > 1 && s[0] == '[' && !strings.ContainsRune("["+space, rune(s[1]))
+}
+
 // meantAsJSON reports whether text that is no valid JSON list was meant as
 // one. "[ -f x ] && y" is a shell's test, and "[ab].yaml" a pattern.
 func meantAsJSON(s string) bool {

@@ -37,6 +37,7 @@ type buildFlags struct {
 	naming      string
 	quiet       bool
 	check       bool
+	maxDownload int64
 
 	registry registryFlags
 	output   output
@@ -116,6 +117,8 @@ func (f *buildFlags) add(cmd *cobra.Command) {
 	fs.BoolVar(&f.check, "check", false, "report what is wrong with the Kubefile and the context, and stop")
 	fs.BoolVar(&o.DryRun, "dry-run", false, "print what would be fetched, and stop")
 
+	fs.Int64Var(&f.maxDownload, "max-download", 4<<10, "largest file that COPY takes from a URL, in `MiB`")
+	fs.DurationVar(&o.DownloadTime, "download-time", time.Hour, "longest time for one URL or git repository of COPY")
 	fs.StringArrayVar(&f.secrets, "secret", nil, "id=ID,src=FILE or id=ID,env=NAME for RUN --mount=type=secret")
 	fs.StringVar(&o.RunNetwork, "run-network", "host", "network of RUN: host or none")
 	fs.StringVar(&o.Isolation, "isolation", build.IsolationHost, "what RUN sees: host (the machine's files, read-only) or chroot (the rootfs alone)")
@@ -179,6 +182,10 @@ func (f *buildFlags) complete(a *app, args []string) (o build.Options, err error
 	if o.CacheTo, err = references("--cache-to", f.cacheTo); err != nil {
 		return o, err
 	}
+	if f.maxDownload <= 0 || o.DownloadTime <= 0 {
+		return o, usagef("--max-download and --download-time: want more than nothing")
+	}
+	o.MaxDownload = f.maxDownload << 20
 	if o.Secrets, err = secrets(f.secrets); err != nil {
 		return o, err
 	}
