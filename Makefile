@@ -7,7 +7,7 @@ GO ?= go
 export CGO_ENABLED ?= 0
 
 # bench-* and the like stand with the scripts that they run.
-.PHONY: build programs reproduce test check unit conformance demo real corpus fuzz bench bench-mirror clean test-policy test-cluster
+.PHONY: build programs reproduce test check unit conformance demo real corpus fuzz bench bench-build bench-mirror clean test-policy test-cluster
 
 build: ## build bin/sealer
 	$(GO) build -trimpath -ldflags "-s -w" -o bin/sealer ./cmd/sealer
@@ -50,6 +50,9 @@ test-cluster: ## the redirect in a real API server, with a real Kyverno (KYVERNO
 
 fuzz: ## each fuzz target for a while (FUZZTIME, default 30s)
 	@bash .ci/fuzz
+
+bench-build: ## builds beside git status and tar | zstd (SCALE=10 for a tenth; 21 GB and 20 minutes as it is)
+	@bash build/bench.sh
 
 bench-mirror: ## mirroring beside the floor and the peers, on loopback and at 30 ms (root; takes long)
 	@bash registry/mirror/bench.sh

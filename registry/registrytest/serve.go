@@ -136,7 +136,7 @@ func (u *Upstream) invent(what Request) error {
 	}
 	c, err := Build(Image{
 		Name:      name,
-		Platforms: []string{"linux/amd64", "linux/arm64"},
+		Platforms: []string{"linux/amd64", "linux/arm64", "linux/arm/v7"},
 		Layers:    []Layer{{Name: "any", Size: 8 << 10, Shared: true}, {Name: name, Size: 512}},
 	})
 	if err != nil {
