@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Measure mirroring: sealer build of an image list beside the floor (the least
 # work that a mirror can do), in alternating pairs, in a network namespace of
-# its own; then the peers that are installed. Prints medians and ratios.
+# its own; then the peers that are installed; then sealer push beside the floor
+# of pushing. Prints medians, ratios, the targets and whether they are met; the
+# exit code is 1 when one is missed.
 #
 #   bench.sh [MODE...]     lan, lan-tls, wan30cap, wan30cap-tls; none means all
 #
@@ -10,9 +12,12 @@
 #   BENCH   work directory, about 6 GB; 16 GB with L    (default /tmp/sealer-bench)
 #   PAIRS   pairs for each mode                          (default 5)
 #   CORPUS  S (20 images, 1.1 GB) or L (100 images, 4.3 GB; lan only makes sense)
+#   PUSH    1 to measure pushing as well, 0 not to        (default 1)
 #   PEERS   programs to measure as well                  (default "crane-pull-oci regsync skopeo-copy-oci"; "" for none)
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+here=$PWD/registry/mirror
+missed=0
 SHARED=${SHARED:-../shared}
 if [ ! -d "$SHARED/perf" ]; then
   echo "bench-mirror: $SHARED/perf is not here: nothing is measured"
@@ -66,10 +71,10 @@ cd "$P/lab"
 set +eu # its functions read variables that may be unset, and let commands fail
 # upstream [TLS] starts distribution on port 5000, with an access log that
 # run1 counts requests by. No REGISTRY_* variable may reach it.
-upstream() {
+upstream() { # [TLS [DIR]]
   {
     printf 'version: 0.1\nlog: {level: error, accesslog: {disabled: false}}\n'
-    printf 'storage: {filesystem: {rootdirectory: %s, maxthreads: 100}, delete: {enabled: true}}\n' "$up"
+    printf 'storage: {filesystem: {rootdirectory: %s, maxthreads: 100}, delete: {enabled: true}}\n' "${2:-$up}"
     printf "http: {addr: '127.0.0.1:5000'%s}\n" "${1:+, tls: {certificate: $P/cert.pem, key: $P/key.pem\}}"
   } > "$P/run/up.yml"
   env -i PATH="$PATH" OTEL_TRACES_EXPORTER=none ip netns exec "$NS" "$B/registry" serve "$P/run/up.yml" > "$P/run/up.log" 2>&1 &
@@ -80,6 +85,13 @@ upstream() {
   done
   echo "bench-mirror: the upstream does not start, see $P/run/up.log" >&2
   exit 1
+}
+# verdict MODE RESULTS...
+verdict() {
+  local mode=$1 unique
+  shift
+  unique=$(sed 's/.*"uniqueBytes":\([0-9]*\).*/\1/' "$up/summary.json")
+  python3 "$here/verdict.py" "$mode" "$(wc -l < "$up/images.txt")" "$unique" "$@" || missed=1
 }
 stop() {
   regdown up
@@ -125,6 +137,7 @@ for mode in "${modes[@]}"; do
   stop
   echo "## $mode, corpus $corpus, $pairs pairs"
   python3 table.py "$OUT"
+  verdict "$mode" "$OUT"
 done
 for mode in "${modes[@]}"; do
   case $mode in lan | wan30cap) ;; *) continue ;; esac
@@ -133,4 +146,50 @@ for mode in "${modes[@]}"; do
   OUT2=$P/results-peers-$mode-$corpus.jsonl CORPUS=$corpus bash peers.sh "$mode" 3 floor $peers >/dev/null 2>&1 || true
   echo "## peers, $mode, corpus $corpus"
   python3 table.py "$P/results-peers-$mode-$corpus.jsonl"
+  verdict "$mode" "$P/results-$mode-$corpus.jsonl" <(grep -v '"floor/' "$P/results-peers-$mode-$corpus.jsonl")
 done
+
+# Pushing: the image set as one ClusterImage, beside the lab's push, which puts
+# the same blobs into one manifest: into an empty registry, again, and with one
+# image changed. Sources are made once, over plain loopback.
+pushes() { # PHASE a|b WHO
+  if [ "$3" = floor ]; then
+    m "floor/$1" "$P/d/target" -- "$P/bin/push" -tree "$P/d/tree-$2" -conns 8 -skip "$([ "$1" = first ] && echo none || echo prev)"
+  else
+    m "ours/$1" "$P/d/target" -- env -i HOME="$P/home" PATH="$PATH" "$P/bin/sealer" --root "$P/d/store" --progress none \
+      push --insecure-registry http://127.0.0.1:5000 "bench:$2" 127.0.0.1:5000/cluster/one:v1
+  fi
+}
+if [ "${PUSH:-1}" = 1 ]; then
+  fresh "$P/d/tree-a" "$P/d/store"
+  for flip in a b; do
+    "$P/bin/gen" -root "$up" -flip "$flip" >/dev/null
+    upstream
+    [ "$flip" = a ] || cp -al "$P/d/tree-a" "$P/d/tree-b"
+    ns "$P/bin/floor" -images "$up/images.txt" -dest "$P/d/tree-$flip" -conns 8 -warm >/dev/null
+    ns sh -c "$(ours '' "$P/d/store" | sed "s/bench:v1/bench:$flip/")" >/dev/null
+    stop
+  done
+  "$P/bin/gen" -root "$up" -flip a >/dev/null
+  for mode in "${modes[@]}"; do
+    case $mode in lan | wan30cap) ;; *) continue ;; esac
+    OUT=$P/results-push-$mode-$corpus.jsonl
+    rm -f "$OUT"
+    for _ in $(seq "$pairs"); do
+      for who in floor ours; do
+        fresh "$P/d/target"
+        upstream '' "$P/d/target"
+        [ "$mode" = lan ] || { shaped=1; wanup 15ms 1000 2097152; }
+        pushes first a "$who"
+        pushes again a "$who"
+        pushes changed b "$who"
+        stop
+      done
+    done
+    echo "## push, $mode, corpus $corpus, $pairs pairs"
+    python3 table.py "$OUT"
+    verdict "$mode" "$OUT"
+  done
+  rm -rf "$P/d/tree-a" "$P/d/tree-b" "$P/d/store" "$P/d/target"
+fi
+exit "$missed"

@@ -18,60 +18,73 @@ import (
 // line's rate.
 const smallBlob = 128 << 10
 
-// Fetch brings blobs into sink, largest first and jobs at a time, and reports
-// every failure by digest. Each blob is asked for at the first of its origins;
-// where that does not have it, at the next.
-//
-// Largest first keeps the connections busy to the end: 0.91 times the wall time
-// of fetching in the order of the manifests, at 30 ms with a limited rate. The
-// many small blobs, configs above all, would come last then, a round trip each
-// with the line idle; so one of the jobs fetches them meanwhile.
+// Fetch brings blobs into sink, jobs at a time, and reports every failure by
+// digest. Each blob is asked for at the first of its origins; where that does
+// not have it, at the next.
 func Fetch(ctx context.Context, sink Sink, blobs []Wanted, jobs int) map[digest.Digest]error {
-	q := &queue{blobs: slices.Clone(blobs)}
-	slices.SortStableFunc(q.blobs, func(a, b Wanted) int { return cmp.Compare(b.Size, a.Size) })
+	byDigest := map[digest.Digest]Wanted{}
+	var descs []ocispec.Descriptor
+	for _, b := range blobs {
+		byDigest[b.Digest] = b
+		descs = append(descs, b.Descriptor)
+	}
 	failed := map[digest.Digest]error{}
 	var mu sync.Mutex // guards failed
+	transfer(descs, jobs, func(d ocispec.Descriptor) {
+		if err := byDigest[d.Digest].fetch(ctx, sink); err != nil { // the sink names the blob
+			mu.Lock()
+			defer mu.Unlock()
+			failed[d.Digest] = err
+		}
+	})
+	return failed
+}
+
+// transfer calls do for each of blobs, jobs at a time, largest first.
+//
+// That keeps the connections busy to the end: 0.91 times the wall time of
+// fetching in the order of the manifests, at 30 ms with a limited rate. The
+// many small blobs, configs above all, would come last then, a round trip or
+// more each with the line idle; so one of the jobs takes them meanwhile.
+func transfer(blobs []ocispec.Descriptor, jobs int, do func(ocispec.Descriptor)) {
+	q := &queue{blobs: slices.Clone(blobs)}
+	slices.SortStableFunc(q.blobs, func(a, b ocispec.Descriptor) int { return cmp.Compare(b.Size, a.Size) })
 	var workers sync.WaitGroup
 	for n := range min(jobs, len(blobs)) {
 		workers.Go(func() {
 			for {
-				b, ok := q.next(n > 0 && n == jobs-1)
+				d, ok := q.next(n > 0 && n == jobs-1)
 				if !ok {
 					return
 				}
-				if err := b.fetch(ctx, sink); err != nil { // the sink names the blob
-					mu.Lock()
-					failed[b.Digest] = err
-					mu.Unlock()
-				}
+				do(d)
 			}
 		})
 	}
 	workers.Wait()
-	return failed
 }
 
 // A queue gives out blobs that are sorted, largest first.
 type queue struct {
 	mu    sync.Mutex
-	blobs []Wanted
+	blobs []ocispec.Descriptor
 }
 
 // next takes the largest blob; for the worker that sees to the small ones the
 // smallest, while there are such.
-func (q *queue) next(small bool) (b Wanted, ok bool) {
+func (q *queue) next(small bool) (d ocispec.Descriptor, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	last := len(q.blobs) - 1
 	switch {
 	case last < 0:
-		return b, false
+		return d, false
 	case small && q.blobs[last].Size < smallBlob:
-		b, q.blobs = q.blobs[last], q.blobs[:last]
+		d, q.blobs = q.blobs[last], q.blobs[:last]
 	default:
-		b, q.blobs = q.blobs[0], q.blobs[1:]
+		d, q.blobs = q.blobs[0], q.blobs[1:]
 	}
-	return b, true
+	return d, true
 }
 
 // Wanted is a blob to fetch, and where it is.

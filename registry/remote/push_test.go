@@ -62,8 +62,8 @@ func TestPush(t *testing.T) {
 		if err := c.Push(t.Context(), s, d, to.Ref(name), remote.PushOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if n := len(to.Requests()); n != 1 {
-			t.Errorf("an unchanged push took %d requests, want 1", n)
+		if got := to.Requests(); len(got) != 1 || got[0].Status != 304 || got[0].Bytes != 0 {
+			t.Errorf("an unchanged push took %+v, want one request and no manifest", got)
 		}
 	}
 }
