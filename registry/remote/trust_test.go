@@ -239,11 +239,11 @@ func tunnel(t *testing.T, up *registrytest.Upstream, host string) *atomic.Int32 
 			return
 		}
 		w.WriteHeader(http.StatusOK)
-		in, _, err := http.NewResponseController(w).Hijack()
+		in, early, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			return
 		}
-		go func() { _, _ = io.Copy(out, in); out.Close() }()
+		go func() { _, _ = io.Copy(out, early); out.Close() }() // the client's first bytes may have been read
 		go func() { _, _ = io.Copy(in, out); in.Close() }()
 	}))
 	t.Cleanup(proxy.Close)
