@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/distribution/distribution/v3"
 	"github.com/distribution/distribution/v3/registry/storage"
 	"github.com/distribution/reference"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/registry/ref"
@@ -65,23 +67,43 @@ func Verify(ctx context.Context, layers []string, references []ref.Reference, o 
 	if err != nil {
 		return nil, fmt.Errorf("verify registry: %w", err)
 	}
-	v := &verifier{namespace: namespace, platforms: o.Platforms, done: map[string]error{}}
-	for _, r := range references {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		target := o.Naming.Target(o.Private, r)
-		if err := v.reference(ctx, target); err != nil {
-			missing = append(missing, Missing{r, target, err})
+	v := &verifier{namespace: namespace, platforms: o.Platforms, images: map[string]*image{}}
+	errs := make([]error, len(references))
+	var g errgroup.Group
+	g.SetLimit(verifiers)
+	for i, r := range references {
+		g.Go(func() error {
+			errs[i] = v.reference(ctx, o.Naming.Target(o.Private, r))
+			return ctx.Err()
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	for i, r := range references {
+		if errs[i] != nil {
+			missing = append(missing, Missing{r, o.Naming.Target(o.Private, r), errs[i]})
 		}
 	}
 	return missing, nil
 }
 
+// verifiers is how many images are checked at a time: it is half system calls,
+// half decoding.
+const verifiers = 4
+
 type verifier struct {
 	namespace distribution.Namespace
 	platforms []ocispec.Platform
-	done      map[string]error // repository@digest
+
+	mu     sync.Mutex
+	images map[string]*image // by repository@digest
+}
+
+// An image is checked once, however many references name it.
+type image struct {
+	once sync.Once
+	err  error
 }
 
 func (v *verifier) reference(ctx context.Context, r ref.Reference) error {
@@ -106,12 +128,15 @@ func (v *verifier) reference(ctx context.Context, r ref.Reference) error {
 // root checks an image by digest, once for each repository.
 func (v *verifier) root(ctx context.Context, repository distribution.Repository, d digest.Digest) error {
 	key := repository.Named().Name() + "@" + d.String()
-	err, ok := v.done[key]
-	if !ok {
-		err = v.manifest(ctx, repository, d, nil)
-		v.done[key] = err
+	v.mu.Lock()
+	im := v.images[key]
+	if im == nil {
+		im = new(image)
+		v.images[key] = im
 	}
-	return err
+	v.mu.Unlock()
+	im.once.Do(func() { im.err = v.manifest(ctx, repository, d, nil) })
+	return im.err
 }
 
 // document is a manifest or an index.
