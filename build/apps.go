@@ -196,7 +196,7 @@ func (t *target) appCmds(name string) *kubefile.AppCmds {
 // that instructions name are there.
 func (t *target) configureApp(in kubefile.Instruction) error {
 	known := func(name string) error {
-		if t.app(name) != nil || t.declares(name) {
+		if t.partial || t.app(name) != nil || t.declares(name) {
 			return nil
 		}
 		var names []string

@@ -89,6 +89,7 @@ type builder struct {
 	locksFrom bool           // locked has the images of FROM
 	bases     imagelist.Lock // what FROM was
 	checking  bool           // Check: nothing is fetched
+	failing   bool           // a fault is known: nothing more is fetched
 	pulled    map[ref.Reference]bool
 	closers   []func() error // in reverse order
 	fetched   map[string][]input

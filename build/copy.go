@@ -59,6 +59,7 @@ func (t *target) planCopy(ctx context.Context, in *kubefile.Copy) (step, error) 
 	for i := range st.inputs {
 		st.inputs[i].Alone = st.inputs[i].Alone || st.inputs[i].Inline
 		st.inputs[i].Alone = st.inputs[i].Alone && len(in.Sources) == 1
+		st.remark(t, st.inputs[i])
 	}
 	if t.b.checking {
 		for _, found := range st.inputs {
@@ -219,7 +220,6 @@ func (st *copyStep) entries(t *target) (entries, archives []entry, err error) {
 		default:
 			w.add(in.root, in.path, in.info, place.Path, place.Contents)
 		}
-		st.remark(t, in, place)
 		if entries == nil {
 			entries = w.entries
 		} else {
@@ -242,13 +242,20 @@ func (st *copyStep) unpacks(in input) (bool, error) {
 	return archived(in.root, in.path)
 }
 
-// remark warns of a DEST that was likely meant as the file's new name.
-func (st *copyStep) remark(t *target, in input, place kubefile.Place) {
-	if t.file.DockerCopy || in.Dir || in.Inline || !in.Alone || place.Contents || strings.HasSuffix(st.in.Dest, "/") {
+// remark warns of what Dockerfile's rule, which Kubefiles for sealer 0.9 are
+// written for, would have made: a file's new name, a directory's contents.
+func (st *copyStep) remark(t *target, in input) {
+	place := st.in.Target(in.Source, false, false)
+	if t.file.DockerCopy || in.Inline || !in.Alone || place.Contents || strings.HasSuffix(st.in.Dest, "/") {
 		return
 	}
-	if ext := path.Ext(in.Name); ext != "" && path.Ext(st.in.Dest) == ext && path.Base(place.Path) != path.Base(st.in.Dest) {
-		t.warn(st.in, fmt.Sprintf("it makes %s: DEST is a directory; with \"# copy=docker\" at the top of the file it would be the file's new name", place.Path))
+	const directive = "with \"# copy=docker\" at the top of the file"
+	ext := path.Ext(in.Name)
+	switch {
+	case in.Dir && place.Path == in.Name && (in.Name == "rootfs" || in.Name == t.platform.Architecture):
+		t.warn(st.in, fmt.Sprintf("it makes %s/, as a directory of the rootfs: write COPY %s/* . for what it holds, which %s it would be", place.Path, in.Name, directive))
+	case !in.Dir && ext != "" && path.Ext(st.in.Dest) == ext && path.Base(place.Path) != path.Base(st.in.Dest):
+		t.warn(st.in, fmt.Sprintf("it makes %s: DEST is a directory; %s it would be the file's new name", place.Path, directive))
 	}
 }
 

@@ -40,7 +40,7 @@ func isGit(src string) bool {
 // fetch brings a URL or a git repository into a temporary directory. Platforms
 // that want the same share it.
 func (b *builder) fetch(ctx context.Context, src string, in *kubefile.Copy) ([]input, error) {
-	if b.checking {
+	if b.checking || b.failing {
 		return nil, nil
 	}
 	if b.o.Offline {

@@ -1,11 +1,13 @@
 package build
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
@@ -25,6 +27,8 @@ type target struct {
 	base     *store.Image // nil for scratch
 	file     *kubefile.File
 	steps    []step
+
+	partial bool // something could not be read, so what is missing is no fault
 
 	prefix string // of what the current step prints
 
@@ -56,35 +60,42 @@ func (b *builder) plan(ctx context.Context) ([]*target, error) {
 	return targets, unique(errs)
 }
 
-// unique joins errors, leaving out what another platform said already.
+// unique joins errors in the order of their lines, leaving out what another
+// platform said already.
 func unique(errs []error) error {
 	seen := map[string]bool{}
 	var out []error
-	var add func(err error)
-	add = func(err error) {
-		if many, ok := err.(incompleteError); ok { // each of its lines is one
-			parts := len(out)
-			add(many.error)
-			for i := range out[parts:] {
-				out[parts+i] = incompleteError{out[parts+i]}
+	var add func(err error, incomplete bool)
+	add = func(err error, incomplete bool) {
+		for _, e := range flat(err) {
+			if many, ok := e.(incompleteError); ok { // each of its lines is one
+				add(many.error, true)
+				continue
 			}
-			return
-		}
-		if many, ok := err.(interface{ Unwrap() []error }); ok && isJoin(err, many.Unwrap()) {
-			for _, e := range many.Unwrap() {
-				add(e)
+			if seen[e.Error()] {
+				continue
 			}
-			return
-		}
-		if !seen[err.Error()] {
-			seen[err.Error()] = true
-			out = append(out, err)
+			seen[e.Error()] = true
+			if incomplete {
+				e = incompleteError{e}
+			}
+			out = append(out, e)
 		}
 	}
 	for _, err := range errs {
-		add(err)
+		add(err, false)
 	}
+	slices.SortStableFunc(out, func(a, b error) int { return cmp.Compare(lineOf(a), lineOf(b)) })
 	return errors.Join(out...)
+}
+
+// lineOf returns the line of the Kubefile that err is about, or 0.
+func lineOf(err error) int {
+	var e *kubefile.Error
+	if errors.As(err, &e) {
+		return e.Line
+	}
+	return 0
 }
 
 // isJoin tells an error of errors.Join from one of fmt.Errorf with several %w,
@@ -98,24 +109,47 @@ func (t *target) plan(ctx context.Context) error {
 		return err
 	}
 	t.base, err = t.findBase(ctx, from)
-	switch {
-	case err != nil && t.b.checking:
+	if err != nil && t.b.checking {
 		t.b.warn(err.Error())
-		return nil
-	case err != nil:
+		t.partial = true
+	} else if err != nil {
 		return err
 	}
 	if err := t.inherit(); err != nil {
 		return t.fault(from, err.Error(), "", err)
 	}
 	vars.BaseEnv, vars.BaseArgs = t.config.Env, t.config.Args.Parent
-	if t.file, err = parser.Expand(t.b.file, vars); err != nil {
-		return err
-	}
+	t.file, err = parser.Expand(t.b.file, vars)
 	for _, w := range t.file.Warnings {
 		t.b.warn(w.Error())
 	}
-	return t.planSteps(ctx)
+	err = t.readable(err)
+	return errors.Join(err, t.planSteps(ctx))
+}
+
+// readable leaves the instructions out that have one of the faults, so that
+// those of the others are found, too. It returns what is a fault for certain:
+// a base that is not known could have set a variable.
+func (t *target) readable(faults error) error {
+	if faults == nil {
+		return nil
+	}
+	unknownBase := t.partial
+	bad := map[int]bool{}
+	var errs []error
+	for _, err := range flat(faults) {
+		var e *kubefile.Error
+		if errors.As(err, &e) {
+			bad[e.Line] = true
+		}
+		if !unknownBase || !errors.Is(err, kubefile.ErrUnset) {
+			errs = append(errs, err)
+		}
+	}
+	t.file.Instructions = slices.DeleteFunc(t.file.Instructions, func(in kubefile.Instruction) bool { return bad[in.Line()] })
+	t.partial = true
+	t.b.failing = t.b.failing || len(errs) > 0
+	return errors.Join(errs...)
 }
 
 // planSteps turns the instructions into steps and into the config. All faults
@@ -252,15 +286,24 @@ func (t *target) fault(in kubefile.Instruction, msg, fix string, err error) erro
 
 // faults makes an error about an instruction of each that is joined in err.
 func (t *target) faults(in kubefile.Instruction, err error) error {
-	many, ok := err.(interface{ Unwrap() []error })
-	if !ok || !isJoin(err, many.Unwrap()) {
-		return t.fault(in, err.Error(), "", err)
-	}
 	var errs []error
-	for _, e := range many.Unwrap() {
-		errs = append(errs, t.faults(in, e))
+	for _, e := range flat(err) {
+		errs = append(errs, t.fault(in, e.Error(), "", e))
 	}
 	return errors.Join(errs...)
+}
+
+// flat returns the errors that errors.Join has joined in err.
+func flat(err error) []error {
+	many, ok := err.(interface{ Unwrap() []error })
+	if !ok || !isJoin(err, many.Unwrap()) {
+		return []error{err}
+	}
+	var out []error
+	for _, e := range many.Unwrap() {
+		out = append(out, flat(e)...)
+	}
+	return out
 }
 
 func (t *target) warn(in kubefile.Instruction, msg string) {

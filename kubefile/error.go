@@ -1,9 +1,14 @@
 package kubefile
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
+
+// ErrUnset is wrapped by the fault of a word that names a variable which is not
+// set: a base that is not known might set it.
+var ErrUnset = errors.New("a variable is not set")
 
 // An Error is one fault of a Kubefile. Errors of one file are joined with
 // errors.Join, in line order.

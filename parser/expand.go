@@ -193,7 +193,9 @@ func (e *expander) word(raw string) string {
 	switch {
 	case !ok:
 	case len(missing) > 0:
-		e.errs = append(e.errs, e.fault(fmt.Sprintf("%s is not set", strings.Join(missing, ", ")), e.unsetFix(missing[0])))
+		fault := e.fault(fmt.Sprintf("%s is not set", strings.Join(missing, ", ")), e.unsetFix(missing[0]))
+		fault.Err = kubefile.ErrUnset
+		e.errs = append(e.errs, fault)
 	case v == "":
 		e.errs = append(e.errs, e.fault(fmt.Sprintf("%s is empty", clip(raw)), "give the variable a value, with --build-arg or a default"))
 	}

@@ -3,6 +3,7 @@ package parser
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/clusterimage/sealer/kubefile"
@@ -61,6 +62,10 @@ func (p *reader) words(args string) ([]string, bool) {
 	list, err := splitWords(args, p.file.Escape)
 	if err != nil {
 		p.bad(err.Error(), "close it")
+		return nil, false
+	}
+	if slices.Contains(list, "#") {
+		p.bad("a # inside a line begins no comment", "put the comment on a line of its own")
 		return nil, false
 	}
 	return list, true
