@@ -197,7 +197,7 @@ func (t *target) record(found *imagelist.Result, result *mirror.Result) {
 		m := mirrored[entry.Reference]
 		switch {
 		case m == nil:
-			entry.Missing = "not mirrored: " + string(im.Confidence)
+			entry.Missing = store.NotMirrored + string(im.Confidence)
 		case m.Err != nil:
 			entry.Missing = m.Err.Error()
 		default:

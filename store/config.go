@@ -1,6 +1,7 @@
 package store
 
 import (
+	"strings"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -102,6 +103,15 @@ type MirroredImage struct {
 	// Missing says why the image is listed but not mirrored: optional, low
 	// confidence, announced, or allowed to be missing.
 	Missing string `json:"missing,omitempty"`
+}
+
+// NotMirrored begins the Missing of an image that a build only lists.
+const NotMirrored = "not mirrored: "
+
+// Lacks reports whether the image should be inside and is not: a build that was
+// allowed to went on without it.
+func (m MirroredImage) Lacks() bool {
+	return m.Missing != "" && !strings.HasPrefix(m.Missing, NotMirrored)
 }
 
 // A Provenance is one place where a reference was found.

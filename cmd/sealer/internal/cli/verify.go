@@ -128,6 +128,11 @@ func complete(ctx context.Context, s *store.Store, name string, v *verification)
 			return err
 		}
 		v.References += len(references)
+		for _, m := range im.Config.Images {
+			if m.Lacks() {
+				v.Missing = append(v.Missing, fmt.Sprintf("%s: %s: %s", platform.String(p), m.Reference, m.Missing))
+			}
+		}
 		for _, m := range missing {
 			v.Missing = append(v.Missing, fmt.Sprintf("%s: %v", platform.String(p), m))
 		}
