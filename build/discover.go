@@ -2,6 +2,7 @@ package build
 
 import (
 	"context"
+	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/clusterimage/sealer/imagelist"
 	"github.com/clusterimage/sealer/registry/mirror"
 	"github.com/clusterimage/sealer/registry/platform"
+	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/remote"
 	"github.com/clusterimage/sealer/store"
 )
@@ -94,18 +96,22 @@ type scanRecord struct {
 }
 
 // scan reads the layers, or recalls what an earlier build found in equal ones.
-// What holds credentials is not kept.
+// What it keeps holds no credentials.
 func (t *target) scan(ctx context.Context, o imagelist.Options) (found *imagelist.Result, warnings []string, err error) {
 	b := t.b
-	log := o.Logger
-	o.Logger = nil // it is no part of the key
-	key := cacheKey("scan", b.program(), t.added, o)
-	o.Logger = log
-	file := b.cacheFile("scans", key)
-	keeps := len(o.AuthLists) == 0
-	if keeps && !b.o.NoCache {
+	// The lists with credentials are read every time: what the cache keeps, and
+	// what its key is made of, has none.
+	listed, listErr := imagelist.Scan(ctx, embed.FS{}, imagelist.Options{Mode: o.Mode, AuthLists: o.AuthLists, Lenient: o.Lenient})
+	if listErr != nil {
+		listed = &imagelist.Result{} // the scan reports it, with all other faults
+	}
+	plain := o
+	plain.Logger, plain.AuthLists = nil, nil
+	file := b.cacheFile("scans", cacheKey("scan", b.program(), t.added, plain, listed.Found))
+	if listErr == nil && !b.o.NoCache {
 		var r scanRecord
 		if content, err := os.ReadFile(file); err == nil && json.Unmarshal(content, &r) == nil && r.Found != nil {
+			authorise(r.Found, listed)
 			return r.Found, r.Warnings, nil
 		}
 	}
@@ -126,10 +132,28 @@ func (t *target) scan(ctx context.Context, o imagelist.Options) (found *imagelis
 		o.Objects[name] = true
 	}
 	found, err = imagelist.Scan(ctx, root, o)
-	if err == nil && keeps {
+	if err == nil {
 		b.keepJSON(file, scanRecord{found, warnings})
 	}
 	return found, warnings, err
+}
+
+// authorise gives the findings that the lists with credentials made their
+// credentials again.
+func authorise(found, listed *imagelist.Result) {
+	type place struct {
+		reference ref.Reference
+		file      string
+		line      int
+	}
+	of := map[place]*imagelist.Credential{}
+	for _, f := range listed.Found {
+		of[place{f.Reference, f.File, f.Line}] = f.Credential
+	}
+	for i := range found.Found {
+		f := &found.Found[i]
+		f.Credential = of[place{f.Reference, f.File, f.Line}]
+	}
 }
 
 // program tells one build of sealer from another, since another may find more.
