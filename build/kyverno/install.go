@@ -3,6 +3,7 @@ package kyverno
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"path"
 	"slices"
 	"strings"
@@ -135,9 +136,9 @@ func (d Redirect) checkEngine(resources map[string][]string) error {
 // checkObjects accepts a YAML stream of Kubernetes objects, and returns the
 // served versions of the resources that it defines.
 func checkObjects(manifest []byte) (map[string][]string, error) {
-	line, objects := 1, 0
+	objects := 0
 	resources := map[string][]string{}
-	for _, doc := range separator.Split(string(manifest), -1) {
+	for line, doc := range documents(string(manifest)) {
 		var object struct {
 			APIVersion string `yaml:"apiVersion"`
 			Kind       string
@@ -156,12 +157,43 @@ func checkObjects(manifest []byte) (map[string][]string, error) {
 			name, versions := defined(n.Content[0])
 			resources[name] = versions
 		}
-		line += strings.Count(doc, "\n") + 1
 	}
 	if objects == 0 {
 		return nil, errors.New("it is empty")
 	}
 	return resources, nil
+}
+
+// documents yields the first line, from 1, and the text of each document of a
+// YAML stream.
+func documents(stream string) iter.Seq2[int, string] {
+	return func(yield func(int, string) bool) {
+		for line, more := 1, true; more; {
+			var doc string
+			doc, stream, more = cutDocument(stream)
+			if !yield(line, doc) {
+				return
+			}
+			line += strings.Count(doc, "\n") + 1 // and the separator
+		}
+	}
+}
+
+// cutDocument cuts a YAML stream around its first separator, a line that begins
+// with three hyphens.
+func cutDocument(stream string) (doc, rest string, found bool) {
+	at := 0
+	if !strings.HasPrefix(stream, "---") {
+		at = strings.Index(stream, "\n---") + 1
+		if at == 0 {
+			return stream, "", false
+		}
+	}
+	end := strings.IndexByte(stream[at:], '\n')
+	if end < 0 {
+		return stream, "", false
+	}
+	return stream[:at], stream[at+end+1:], true
 }
 
 // defined returns the name of a CustomResourceDefinition, and the versions that
@@ -215,10 +247,7 @@ func locate(b []byte, starts []int, f Found, taken []edit) (int, bool) {
 		return 0, false
 	}
 	from := starts[f.Line-1]
-	text := string(b[from:])
-	if end := separator.FindStringIndex(text); end != nil {
-		text = text[:end[0]]
-	}
+	text, _, _ := cutDocument(string(b[from:]))
 	for i := 0; ; {
 		next := strings.Index(text[i:], f.Written)
 		if next < 0 {

@@ -36,7 +36,6 @@ const (
 var (
 	unquotedElement = regexp.MustCompile(`images\.(containers|initContainers|ephemeralContainers)\.\{\{\s*element\.name\s*\}\}`)
 	endsInTag       = regexp.MustCompile(`\.tag\s*\}\}\s*$`)
-	separator       = regexp.MustCompile(`(?m)^---.*\n`)
 	loop            = regexp.MustCompile(`(?m)^\s*(while|until|for)\b`)
 	policyStatus    = regexp.MustCompile(`\.status\.ready\b`)
 	listsPolicies   = regexp.MustCompile(`\b(cpol|clusterpolic(y|ies))\b`)
@@ -51,19 +50,17 @@ func Review(name string, content []byte) []Warning {
 		return reviewScript(name, content)
 	}
 	var warnings []Warning
-	line := 0
-	for _, doc := range separator.Split(string(content), -1) {
+	for line, doc := range documents(string(content)) {
 		// Kyverno's own definitions are megabytes that mention every field.
 		if strings.Contains(doc, "foreach") && strings.Contains(doc, "kyverno.io/") && !strings.Contains(doc, "CustomResourceDefinition") {
 			var n yaml.Node
 			if yaml.Unmarshal([]byte(doc), &n) == nil && len(n.Content) == 1 {
 				for _, w := range reviewPolicy(n.Content[0]) {
-					w.File, w.Line = name, w.Line+line
+					w.File, w.Line = name, w.Line+line-1
 					warnings = append(warnings, w)
 				}
 			}
 		}
-		line += strings.Count(doc, "\n") + 1 // and the separator
 	}
 	return warnings
 }
