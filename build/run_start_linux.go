@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -137,22 +138,47 @@ const maxProcesses = 8192
 // bounds how many it may start, where this process may make one. The returned
 // function removes the group.
 func limitProcesses(pid int) func() {
-	for _, base := range []string{"/sys/fs/cgroup/pids", "/sys/fs/cgroup"} {
-		// A sealer that was killed could not remove its own. The kernel
-		// refuses this for groups that hold a process; one that just gets its
-		// first, of a sealer beside this, is made again.
-		old, _ := filepath.Glob(filepath.Join(base, "sealer-run-*"))
-		for _, name := range old {
-			_ = os.Remove(name)
-		}
-		dir := filepath.Join(base, "sealer-run-"+strconv.Itoa(pid))
-		for range 3 {
-			if enterGroup(dir, pid) == nil {
-				return func() { leaveGroup(dir) }
-			}
+	base := groupBase()
+	if base == "" {
+		return func() {}
+	}
+	// A sealer that was killed could not remove its own. The kernel refuses
+	// this for groups that hold a process; one that just gets its first, of a
+	// sealer beside this, is made again.
+	old, _ := filepath.Glob(filepath.Join(base, "sealer-run-*"))
+	for _, name := range old {
+		_ = os.Remove(name)
+	}
+	dir := filepath.Join(base, "sealer-run-"+strconv.Itoa(pid))
+	for range 3 {
+		if enterGroup(dir, pid) == nil {
+			return func() { leaveGroup(dir) }
 		}
 	}
 	return func() {}
+}
+
+// groupBase returns the control group below which one for a RUN can be made
+// without leaving this process's own, whose limits hold; "" when there is none.
+// In the second version of control groups only the root may have processes and
+// groups; what systemd starts elsewhere it bounds itself.
+func groupBase() string {
+	content, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(content)) {
+		part := strings.SplitN(strings.TrimSpace(line), ":", 3) // proc(5): number, controllers, path
+		switch {
+		case len(part) == 3 && part[1] == "pids":
+			return filepath.Join("/sys/fs/cgroup/pids", part[2])
+		case len(part) == 3 && part[0] == "0" && part[2] == "/":
+			if _, err := os.Stat("/sys/fs/cgroup/cgroup.procs"); err == nil {
+				return "/sys/fs/cgroup"
+			}
+		}
+	}
+	return ""
 }
 
 func enterGroup(dir string, pid int) error {

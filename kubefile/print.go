@@ -178,25 +178,9 @@ func plainCommand(c string) bool {
 		!strings.ContainsAny(c, "\n\r\v\f\x00") && !strings.HasSuffix(c, `\`) && !strings.HasSuffix(c, "`")
 }
 
-// hasBareSpace reports white space outside quotes.
+// hasBareSpace reports white space outside quotes, or a quote that is open: it
+// cannot be a word of its own.
 func hasBareSpace(s string) bool {
-	quote := rune(0)
-	escaped := false
-	for _, r := range s {
-		switch {
-		case escaped:
-			escaped = false
-		case r == '\\' && quote != '\'':
-			escaped = true
-		case quote != 0:
-			if r == quote {
-				quote = 0
-			}
-		case r == '"' || r == '\'':
-			quote = r
-		case strings.ContainsRune(" \t\r\n\v\f", r):
-			return true
-		}
-	}
-	return quote != 0 // an open quote cannot be a word of its own
+	at, open := Bare(s, '\\', func(r rune) bool { return strings.ContainsRune(Space, r) })
+	return at >= 0 || open
 }

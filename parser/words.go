@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+
+	"github.com/clusterimage/sealer/kubefile"
 )
 
 var (
@@ -11,37 +13,13 @@ var (
 	errJSON  = errors.New("it is no JSON list of strings")
 )
 
-const space = " \t\r\n\v\f"
-
-// bare returns the index of the first rune of s outside of quotes and escapes
-// that stop accepts, or -1, and whether a quote is open where it ended.
-func bare(s string, escape rune, stop func(rune) bool) (at int, open bool) {
-	quote := rune(0)
-	escaped := false
-	for i, r := range s {
-		switch {
-		case escaped:
-			escaped = false
-		case r == escape && quote != '\'':
-			escaped = true
-		case quote != 0:
-			if r == quote {
-				quote = 0
-			}
-		case r == '"' || r == '\'':
-			quote = r
-		case stop(r):
-			return i, false
-		}
-	}
-	return -1, quote != 0
-}
+const space = kubefile.Space
 
 // cutWord returns the first word of s with its quotes and escapes as written,
 // and what follows it without leading white space.
 func cutWord(s string, escape rune) (word, rest string, err error) {
 	s = strings.TrimLeft(s, space)
-	at, open := bare(s, escape, func(r rune) bool { return strings.ContainsRune(space, r) })
+	at, open := kubefile.Bare(s, escape, func(r rune) bool { return strings.ContainsRune(space, r) })
 	switch {
 	case open:
 		return s, "", errQuote
@@ -83,7 +61,7 @@ func cutFlags(s string, escape rune) (flags []string, rest string, err error) {
 
 // cutBare cuts s at the first sep outside of quotes; sep is one byte long.
 func cutBare(s string, sep, escape rune) (before, after string, found bool) {
-	at, _ := bare(s, escape, func(r rune) bool { return r == sep })
+	at, _ := kubefile.Bare(s, escape, func(r rune) bool { return r == sep })
 	if at < 0 {
 		return s, "", false
 	}
