@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -219,6 +220,9 @@ func (st *copyStep) entries(t *target) (entries, archives []entry, err error) {
 			w.put(&w.found, entry{name: place.Path, typ: tar.TypeReg, size: int64(len(in.data)), data: in.data}, 0)
 		default:
 			w.add(in.root, in.path, in.info, place.Path, place.Contents)
+		}
+		if t.file.DockerCopy && !in.Dir && !in.Inline && slices.Contains([]string{"manifests", "charts", "bin", "etc", "scripts", "plugins"}, place.Path) {
+			t.warn(st.in, fmt.Sprintf("it makes a file of the name %[1]s: write %[1]s/ for the directory", place.Path))
 		}
 		if entries == nil {
 			entries = w.entries
