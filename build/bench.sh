@@ -121,7 +121,8 @@ for _ in $(seq $((pairs * 4))); do
 done
 change() { # FILE
 	head -c 1024 /dev/urandom | od -An -tx1 | head -c 1024 >"$ctx/$1"
-	sleep 0.1 # a file that is too new is hashed twice
+	sync -f "$BENCH" # a commit of the store waits for all of the file system
+	sleep 0.1        # a file that is too new is hashed twice
 }
 for _ in $(seq "$pairs"); do
 	for layer in etc share; do
