@@ -280,8 +280,10 @@ func (t *target) complete(ctx context.Context, found *imagelist.Result) error {
 				familiar(m.Reference.String()), m.Target, m.Err, strings.Join(askers[m.Reference], ", ")))
 		}
 	}
-	if len(errs) == 0 {
+	if len(missing) == 0 {
 		t.b.keepJSON(whole, true)
+	}
+	if len(errs) == 0 {
 		return nil
 	}
 	if t.b.o.AllowMissing {

@@ -102,8 +102,9 @@ func Place(dir string, d *Document, link func(d digest.Digest, path string) erro
 
 // writers is how many parts of a tree are made at a time: the tree of a hundred
 // images has thousands of directories and files, each a few system calls that
-// wait for the file system.
-const writers = 4
+// wait for the file system. More of them take the processors from the transfers
+// that go on beside it.
+const writers = 2
 
 // A part of a tree is what can be made beside the others once its directory is
 // there: a repository (another inside of it has other directories), or the
