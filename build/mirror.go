@@ -185,16 +185,18 @@ func (b *builder) missing(r *mirror.Result) bool {
 // registryLayer puts the registry layer on top, when there is a name to add,
 // and checks that nothing is missing.
 func (t *target) registryLayer(ctx context.Context, found *imagelist.Result, result *mirror.Result) error {
+	docs := t.below
 	if result != nil {
 		if doc := result.Document(t.below); doc != nil {
 			layer, err := t.writeRegistryLayer(ctx, doc)
 			if err != nil {
 				return err
 			}
+			docs = append(slices.Clip(docs), doc)
 			t.push(layer, store.ConfigLayer{Type: store.LayerTypeBase, Value: store.RegistryLayerValue})
 		}
 	}
-	return t.complete(ctx, found)
+	return t.complete(ctx, found, docs)
 }
 
 // A draft is a registry layer that is prepared beside the fetching of its blobs.
@@ -245,20 +247,29 @@ func (t *target) writeRegistryLayer(ctx context.Context, doc *tree.Document) (st
 	return t.b.s.WriteRegistryLayer(ctx, doc) // blobs are missing, and that is allowed
 }
 
+// present reports whether the trees of registry layers are whole on the disk.
+func (t *target) present(docs []*tree.Document) bool {
+	return !slices.ContainsFunc(docs, func(doc *tree.Document) bool {
+		_, id, err := doc.Encode()
+		return err != nil || !tree.Present(t.b.s.LayerDir(id), doc)
+	})
+}
+
 // complete checks that every image that the cluster will pull, after the
-// redirect, resolves in the registry layers to full content for the platform.
-func (t *target) complete(ctx context.Context, found *imagelist.Result) error {
+// redirect, resolves in the registry layers, docs, to full content for the
+// platform.
+func (t *target) complete(ctx context.Context, found *imagelist.Result, docs []*tree.Document) error {
 	var references []ref.Reference
 	askers := map[ref.Reference][]string{}
 	for _, im := range slices.Concat(found.Mirror(false), found.Requirements()) {
 		references = append(references, im.Reference)
 		askers[im.Reference] = asked(im.Findings)
 	}
-	// Layers do not change, and Commit looks whether their blobs are here: what
-	// was complete once is.
+	// Layers do not change: what resolved once does, as long as its files are
+	// here.
 	o := registry.VerifyOptions{Naming: t.config.Registry.Naming, Private: t.config.Registry.Name, Platforms: []ocispec.Platform{t.platform}}
 	whole := t.b.cacheFile("whole", cacheKey("whole", t.ids(), references, o))
-	if _, err := os.Stat(whole); err == nil && !t.b.o.NoCache {
+	if _, err := os.Stat(whole); err == nil && !t.b.o.NoCache && t.present(docs) {
 		return nil
 	}
 	var dirs []string

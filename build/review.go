@@ -26,7 +26,7 @@ import (
 // merged rootfs. They are kept for each layer, so that a build that changes one
 // does not read the others.
 type layerFacts struct {
-	Objects  []string // may hold Kubernetes objects
+	Objects  []string // may hold pod specs
 	Suspects []string // policies and scripts that Kyverno's review warns of
 }
 
@@ -106,14 +106,14 @@ func look(root *os.Root, name string, buf []byte) (object, suspect bool, err err
 	}
 	defer f.Close()
 	if !reviewed(name) {
-		return imagelist.HasObject(f, buf), false, nil
+		return imagelist.MayHavePods(f, buf), false, nil
 	}
 	content, err := io.ReadAll(io.LimitReader(f, kyverno.MaxManifest))
 	if err != nil {
 		return false, false, err
 	}
 	suspect = len(kyverno.Review(name, content)) > 0
-	return imagelist.HasObject(io.MultiReader(bytes.NewReader(content), f), buf), suspect, nil
+	return imagelist.MayHavePods(io.MultiReader(bytes.NewReader(content), f), buf), suspect, nil
 }
 
 func reviewed(name string) bool {

@@ -2,6 +2,7 @@ package imagelist
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -56,12 +57,13 @@ func MetadataVersion(fsys fs.FS) string {
 	return text(n, "version")
 }
 
-// HasObject reports whether r is text that names an apiVersion and a kind, as
-// Kubernetes objects do, in its first 32 MiB; a longer file holds none that
-// Scan would read. It reads through buf, of 4 KiB or more, so that a rootfs
-// full of binaries costs little.
-func HasObject(r io.Reader, buf []byte) bool {
-	version, kind := false, false
+// MayHavePods reports whether r is text that may hold Kubernetes objects with a
+// pod spec, or others that Scan must know of, in its first 32 MiB; a longer file
+// holds none that Scan would read. It reads through buf, of 4 KiB or more, so
+// that a rootfs full of binaries costs little, and objects of other kinds, such
+// as large ConfigMaps, are not parsed.
+func MayHavePods(r io.Reader, buf []byte) bool {
+	found := make([]bool, len(podWords))
 	kept, total := 0, 0
 	for {
 		n, err := io.ReadFull(r, buf[kept:])
@@ -69,23 +71,38 @@ func HasObject(r io.Reader, buf []byte) bool {
 			return false
 		}
 		all := buf[:kept+n]
-		version = version || bytes.Contains(all, []byte("apiVersion"))
-		kind = kind || bytes.Contains(all, []byte("kind"))
+		for i, w := range podWords {
+			found[i] = found[i] || bytes.Contains(all, w)
+		}
 		if total += n; total > maxOther {
 			return false
 		}
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return version && kind
+			object, pods := found[0] && found[1], found[2] && found[3]
+			return object && (pods || slices.Contains(found[4:], true))
 		}
 		if err != nil {
 			return false
 		}
-		kept = copy(buf, all[len(all)-len("apiVersion"):]) // a word may lie across
+		kept = copy(buf, all[len(all)-longestPodWord:]) // a word may lie across
 	}
 }
 
-// hasObject is HasObject for a file.
-func (s *scanner) hasObject(name string) bool {
+// podWords are in every object, in every pod spec (initContainers too), and in
+// objects that tell what others need: the kinds that a CRD brings, and those of
+// the families of operators.
+var podWords = func() [][]byte {
+	words := [][]byte{[]byte("apiVersion"), []byte("kind"), []byte("ontainers"), []byte("image"), []byte("CustomResourceDefinition")}
+	for _, f := range families {
+		words = append(words, []byte(f.kind))
+	}
+	return words
+}()
+
+var longestPodWord = len(slices.MaxFunc(podWords, func(a, b []byte) int { return cmp.Compare(len(a), len(b)) }))
+
+// mayHavePods is MayHavePods for a file.
+func (s *scanner) mayHavePods(name string) bool {
 	f, err := s.fsys.Open(name)
 	if err != nil {
 		return false
@@ -94,5 +111,5 @@ func (s *scanner) hasObject(name string) bool {
 	if s.buf == nil {
 		s.buf = make([]byte, 64<<10)
 	}
-	return HasObject(f, s.buf)
+	return MayHavePods(f, s.buf)
 }

@@ -64,7 +64,7 @@ type Options struct {
 	// Paths are the files and directories of fsys that are read; empty means
 	// all.
 	Paths []string
-	// Objects, when it is not nil, are the files that HasObject is true for:
+	// Objects, when it is not nil, are the files that MayHavePods is true for:
 	// outside of manifests and charts no other is opened.
 	Objects map[string]bool `json:"-"` // it tells nothing that the files do not
 	// Mode is ModeAuto ("" too), ModeSealer or ModeOff.
@@ -320,7 +320,7 @@ func (s *scanner) otherFile(name string) {
 	if err != nil || info.Size() > maxOther || info.Size() == 0 {
 		return
 	}
-	if !kustomizationFile(name) && !s.hasObject(name) {
+	if !kustomizationFile(name) && !s.mayHavePods(name) {
 		return
 	}
 	data, err := readLimited(s.fsys, name, maxOther)

@@ -216,3 +216,23 @@ func VerifyLinks(dir string, d *Document) []Fault {
 	}
 	return faults
 }
+
+// Present reports whether every link file and blob of d is below dir/registry
+// with its size. It reads none: it is what can be asked at every build.
+func Present(dir string, d *Document) bool {
+	has := func(name string, size int64) bool {
+		info, err := os.Lstat(filepath.Join(dir, Root, filepath.FromSlash(name)))
+		return err == nil && info.Mode().IsRegular() && info.Size() == size
+	}
+	for _, l := range links(d) {
+		if !has(l.path, int64(len(l.target))) {
+			return false
+		}
+	}
+	for _, b := range d.Blobs {
+		if !has(BlobPath(b.Digest), b.Size) {
+			return false
+		}
+	}
+	return true
+}

@@ -110,6 +110,17 @@ func TestWriteAndVerifyLinks(t *testing.T) {
 	if faults := tree.VerifyLinks(dir, d); len(faults) != 0 {
 		t.Fatalf("a new tree has faults: %v", faults)
 	}
+	if tree.Present(dir, d) {
+		t.Error("blobs of another size are present")
+	}
+	for _, b := range d.Blobs {
+		if err := os.Truncate(filepath.Join(dir, tree.Root, tree.BlobPath(b.Digest)), b.Size); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !tree.Present(dir, d) {
+		t.Error("a new tree is not all present")
+	}
 	tag := filepath.Join(dir, "registry/docker/registry/v2/repositories/library/nginx/_manifests/tags/latest/current/link")
 	if b, err := os.ReadFile(tag); err != nil || digest.Digest(b) != digest.FromString("a") {
 		t.Fatalf("tag link holds %q, %v", b, err)
