@@ -71,6 +71,9 @@ func MayHavePods(r io.Reader, buf []byte) bool {
 			return false
 		}
 		all := buf[:kept+n]
+		if total == 0 && n < len(buf) && !bytes.Contains(all, podWords[0]) {
+			return false // that is all of it, as of most files
+		}
 		for i, w := range podWords {
 			found[i] = found[i] || bytes.Contains(all, w)
 		}
