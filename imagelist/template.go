@@ -22,8 +22,15 @@ func blankActions(data []byte) []byte {
 	if !bytes.Contains(data, []byte("{{")) {
 		return data
 	}
-	data = actionLine.ReplaceAll(data, []byte("$1"))
-	return action.ReplaceAll(data, []byte(actionMark))
+	var out bytes.Buffer
+	for line := range bytes.Lines(data) { // most have none, and need no expression
+		if bytes.Contains(line, []byte("{{")) {
+			line = actionLine.ReplaceAll(line, []byte("$1"))
+			line = action.ReplaceAll(line, []byte(actionMark))
+		}
+		out.Write(line)
+	}
+	return out.Bytes()
 }
 
 // unmark shows what the mark stands for.
