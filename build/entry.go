@@ -29,7 +29,7 @@ type entry struct {
 	uid, gid int
 	size     int64
 	link     string            // target of a symbolic link
-	xattrs   map[string]string // extended attributes of a file; see store.KeepsAttribute
+	xattrs   map[string]string // extended attributes; see store.KeepsAttribute
 
 	root *os.Root // of a file: where its content is
 	path string   // in root

@@ -2,13 +2,11 @@ package build
 
 import (
 	"archive/tar"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -45,30 +43,30 @@ func (u *upperWalker) walk(dir string) error {
 }
 
 func (u *upperWalker) add(name string, fi fs.FileInfo) error {
-	e := entry{name: name, mode: int64(fi.Mode().Perm())}
-	switch m := fi.Mode(); {
+	m := fi.Mode()
+	e := entry{name: name}
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		e.mode = int64(st.Mode & 0o7777)
+	}
+	switch {
 	case isWhiteout(fi):
 		e = entry{name: path.Join(path.Dir(name), whiteoutPrefix+path.Base(name)), typ: tar.TypeReg, mode: 0o644}
 	case layerName(name) != nil:
 		return fmt.Errorf("%s: %w", name, layerName(name))
 	case m.IsDir():
 		e.typ = tar.TypeDir
+		if err := u.attributes(&e, m, 0o500); err != nil {
+			return err
+		}
 		u.entries = append(u.entries, e)
 		if u.isOpaque(name) {
 			u.entries = append(u.entries, entry{name: path.Join(name, opaqueName), typ: tar.TypeReg, mode: 0o644})
 		}
 		return u.walk(name)
 	case m.IsRegular():
-		if m&fs.ModeSetuid != 0 {
-			e.mode |= 0o4000
-		}
-		if m&fs.ModeSetgid != 0 {
-			e.mode |= 0o2000
-		}
 		e.typ, e.size, e.root, e.path = tar.TypeReg, fi.Size(), u.root, name
-		var err error
-		if e.xattrs, err = attributes(filepath.Join(u.dir, filepath.FromSlash(name))); err != nil {
-			return fmt.Errorf("extended attributes of %s: %w", name, err)
+		if err := u.attributes(&e, m, 0o400); err != nil {
+			return err
 		}
 	case m&fs.ModeSymlink != 0:
 		link, err := u.root.Readlink(name)
@@ -96,36 +94,22 @@ func (u *upperWalker) isOpaque(name string) bool {
 	return err == nil && n == 1 && buf[0] == 'y'
 }
 
-// attributes reads the extended attributes of a file that a layer keeps.
-func attributes(file string) (map[string]string, error) {
-	const most = 64 << 10 // of the names, and of a value; xattr(7)
-	buf := make([]byte, most)
-	n, err := unix.Llistxattr(file, buf)
-	if errors.Is(err, unix.ENOTSUP) {
-		return nil, nil
+// attributes reads the extended attributes of e that a layer keeps. Its owner,
+// who reads it from now on, gets what they lack of the permissions need.
+func (u *upperWalker) attributes(e *entry, m fs.FileMode, need fs.FileMode) error {
+	if m&need != need {
+		if err := u.root.Chmod(e.name, m|need); err != nil {
+			return fmt.Errorf("%s: %w", e.name, plain(err))
+		}
 	}
-	if err != nil {
-		return nil, err
+	var err error
+	if e.xattrs, err = store.Attributes(filepath.Join(u.dir, filepath.FromSlash(e.name))); err != nil {
+		return fmt.Errorf("extended attributes of %s: %w", e.name, err)
 	}
-	var out map[string]string
-	for name := range strings.SplitSeq(string(buf[:n]), "\x00") {
-		if !store.KeepsAttribute(name) {
-			continue
-		}
-		n, err := unix.Lgetxattr(file, name, buf)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		value := buf[:n]
-		if name == store.AttributeCapability {
-			value = capabilities(value)
-		}
-		if out == nil {
-			out = map[string]string{}
-		}
-		out[name] = string(value)
+	if v, ok := e.xattrs[store.AttributeCapability]; ok {
+		e.xattrs[store.AttributeCapability] = string(capabilities([]byte(v)))
 	}
-	return out, nil
+	return nil
 }
 
 // capabilities returns a file's capabilities without the user namespace in

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
@@ -29,18 +30,23 @@ const maxLower = 500
 // hard links, made once and kept, in which they are character devices 0:0 and
 // the attribute overlay.opaque (of the namespace "user." when userxattr is
 // set, as in a mount inside a user namespace, else "trusted."). Every other
-// layer is its own directory. More layers than overlayfs takes are an error.
+// layer is its own directory. A layer that stands more than once is returned
+// where it stands highest: it decides there all that it decides below, and
+// overlayfs takes no directory twice. More layers than it takes are an error.
 func (s *Store) OverlayDirs(ctx context.Context, ids []digest.Digest, userxattr bool) ([]string, error) {
-	if len(ids) > maxLower {
-		return nil, fmt.Errorf("%d layers, and overlayfs takes %d: join instructions, so that there are fewer", len(ids), maxLower)
-	}
-	out := make([]string, len(ids))
+	var out []string
 	for i, id := range ids {
+		if slices.Contains(ids[i+1:], id) {
+			continue
+		}
 		dir, err := s.overlayLayer(ctx, id, userxattr)
 		if err != nil {
 			return nil, fmt.Errorf("layer %s for overlayfs: %w", id, err)
 		}
-		out[i] = dir
+		out = append(out, dir)
+	}
+	if len(out) > maxLower {
+		return nil, fmt.Errorf("%d layers, and overlayfs takes %d: join instructions, so that there are fewer", len(out), maxLower)
 	}
 	return out, nil
 }

@@ -115,6 +115,32 @@ func makeNode(in *os.Root, name string, h *tar.Header) error {
 	return nil
 }
 
+// Attributes returns the extended attributes of the file at path that layers
+// keep, nil when it has none. It follows no link.
+func Attributes(path string) (map[string]string, error) {
+	const most = 64 << 10 // of the names, and of a value; xattr(7)
+	buf := make([]byte, most)
+	n, err := unix.Llistxattr(path, buf)
+	if err != nil && !errors.Is(err, unix.ENOTSUP) {
+		return nil, err
+	}
+	var out map[string]string
+	for name := range strings.SplitSeq(string(buf[:max(n, 0)]), "\x00") {
+		if !KeepsAttribute(name) {
+			continue
+		}
+		n, err := unix.Lgetxattr(path, name, buf)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[name] = string(buf[:n])
+	}
+	return out, nil
+}
+
 // setAttributes gives a file the extended attributes of a tar's records that
 // layers keep, as far as this user and the file system may have them.
 func setAttributes(f *os.File, records map[string]string) error {
@@ -152,11 +178,21 @@ func setOpaque(dir string, userxattr bool) error {
 	return nil
 }
 
-// copyAttributes gives to the owner, mode and times of from.
+// copyAttributes gives to the owner, mode, times and extended attributes of
+// from.
 func copyAttributes(from, to string) error {
 	fi, err := os.Stat(from)
 	if err != nil {
 		return err
+	}
+	extended, err := Attributes(from)
+	if err != nil {
+		return fmt.Errorf("extended attributes of %s: %w", from, err)
+	}
+	for name, value := range extended {
+		if err := unix.Lsetxattr(to, name, []byte(value), 0); err != nil {
+			return &os.PathError{Op: "set " + name, Path: to, Err: err}
+		}
 	}
 	if st, ok := fi.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 {
 		if err := os.Chown(to, int(st.Uid), int(st.Gid)); err != nil {

@@ -30,7 +30,7 @@ const (
 	AttributeCapability = "security.capability"
 )
 
-// KeepsAttribute reports whether layers keep the extended attribute of files:
+// KeepsAttribute reports whether layers keep the extended attribute name:
 // the capabilities of programs, and what belongs to users. The rest is of the
 // machine, or, as overlayfs's own, would change what a mount shows.
 func KeepsAttribute(name string) bool {
@@ -90,8 +90,13 @@ func unpack(ctx context.Context, dir string, r io.Reader, o unpackOptions) (_ in
 		return 0, err
 	}
 	for i := len(u.dirs) - 1; i >= 0; i-- {
-		if err := u.attributes(root, u.dirs[i].Name, u.dirs[i]); err != nil {
-			return 0, fmt.Errorf("unpack %q: %w", u.dirs[i].Name, err)
+		h := u.dirs[i]
+		err := u.extended(h)
+		if err == nil {
+			err = u.attributes(root, h.Name, h)
+		}
+		if err != nil {
+			return 0, fmt.Errorf("unpack %q: %w", h.Name, err)
 		}
 	}
 	return u.size, nil
@@ -312,6 +317,19 @@ func (u *unpacker) leave() error {
 	in := u.parent
 	u.parent = nil
 	return in.Close()
+}
+
+// extended sets the extended attributes of a directory.
+func (u *unpacker) extended(h *tar.Header) error {
+	if len(h.PAXRecords) == 0 {
+		return nil
+	}
+	f, err := u.root.Open(h.Name)
+	if err != nil {
+		return hostile(err)
+	}
+	defer f.Close()
+	return setAttributes(f, h.PAXRecords)
 }
 
 // attributes sets owner, mode and times.
