@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -39,7 +40,8 @@ func (t *target) child(ctx context.Context, c runConfig) error {
 
 	cmd := exec.CommandContext(ctx, self)
 	cmd.Args = []string{os.Args[0], RunCommand}
-	cmd.Env = []string{}
+	// The command could read it; what Go's race detector is told is no secret.
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool { return !strings.HasPrefix(kv, "GORACE=") })
 	cmd.Dir = "/"
 	cmd.ExtraFiles = []*os.File{config, fail} // 3 and 4
 	out := &lines{emit: func(line string) { t.b.event(Event{Line: t.prefix + line}) }}

@@ -41,7 +41,7 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			e.Values[upstreamsKey] = upstreams{}
-			return nil
+			return collectRaces(e)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exitcode": exitcode,
@@ -56,6 +56,29 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames: true,
 		UpdateScripts:      os.Getenv("UPDATE_SCRIPTS") != "",
 	})
+}
+
+// collectRaces fails the script at its end when a sealer built with -race has
+// seen a data race: to a line that wants sealer to fail, the exit code of that
+// looks like what it wants. And it takes away the second that such a program
+// waits at its end, which is most of the time of all scripts.
+func collectRaces(e *testscript.Env) error {
+	dir := filepath.Join(e.WorkDir, ".races")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	e.Setenv("GORACE", "atexit_sleep_ms=0 log_path="+filepath.Join(dir, "sealer"))
+	e.Defer(func() {
+		reports, err := os.ReadDir(dir)
+		if err != nil {
+			e.T().Fatal(err)
+		}
+		for _, r := range reports {
+			b, err := os.ReadFile(filepath.Join(dir, r.Name()))
+			e.T().Fatal(string(b), err)
+		}
+	})
+	return os.Chmod(dir, 0o777) // some scripts run sealer as another user
 }
 
 // exitcode CODE PROGRAM ARG... fails unless the program ends with CODE.

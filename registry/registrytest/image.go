@@ -101,18 +101,14 @@ func (c *Content) Size() int64 {
 // parse.
 func Build(img Image) (*Content, error) {
 	c := &Content{Blobs: map[digest.Digest][]byte{}}
-	names := img.Platforms
-	if len(names) == 0 {
-		names = []string{"linux/amd64"}
+	platforms, err := img.platforms()
+	if err != nil {
+		return nil, err
 	}
-	for _, name := range names {
-		p, err := platform.Parse(name)
-		if err != nil {
-			return nil, fmt.Errorf("image %s: %w", img.Name, err)
-		}
+	for _, p := range platforms {
 		c.manifest(img, p)
 	}
-	if len(names) == 1 && !img.Index && !img.Attestation {
+	if len(platforms) == 1 && !img.Index && !img.Attestation {
 		c.Root = c.Manifests[0]
 		c.Root.Platform = nil
 		return c, nil
@@ -127,6 +123,21 @@ func Build(img Image) (*Content, error) {
 	}
 	c.Root = c.add(index.MediaType, encode(index))
 	return c, nil
+}
+
+func (img *Image) platforms() ([]ocispec.Platform, error) {
+	var out []ocispec.Platform
+	for _, name := range img.Platforms {
+		p, err := platform.Parse(name)
+		if err != nil {
+			return nil, fmt.Errorf("image %s: %w", img.Name, err)
+		}
+		out = append(out, p)
+	}
+	if len(out) == 0 {
+		out = []ocispec.Platform{{OS: "linux", Architecture: "amd64"}}
+	}
+	return out, nil
 }
 
 func (c *Content) manifest(img Image, p ocispec.Platform) {

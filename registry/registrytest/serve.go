@@ -1,7 +1,6 @@
 package registrytest
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -16,7 +15,6 @@ import (
 	"math/big"
 	"net"
 	"net/http"
-	"net/url"
 	"reflect"
 	"strconv"
 	"time"
@@ -94,14 +92,19 @@ func (u *Upstream) answer(w http.ResponseWriter, r *http.Request, what Request) 
 	if !u.authorised(w, r, what) {
 		return
 	}
-	if what.Level == Manifest && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
-		if u.serveRaw(w, r, what) {
-			return
-		}
-		if err := u.invent(what); err != nil {
-			sendError(w, http.StatusInternalServerError, "UNKNOWN", err.Error())
-			return
-		}
+	reads := what.Level == Manifest && (r.Method == http.MethodGet || r.Method == http.MethodHead)
+	if reads && u.serveRaw(w, r, what) {
+		return
+	}
+	err := u.publish(func(repository string) bool {
+		return what.Level == Catalog || repository == what.Repository || repository == r.URL.Query().Get("from") // of a blob to mount
+	})
+	if err == nil && reads {
+		err = u.invent(what)
+	}
+	if err != nil {
+		sendError(w, http.StatusInternalServerError, "UNKNOWN", err.Error())
+		return
 	}
 	u.app.ServeHTTP(w, r.WithContext(newQuiet(r.Context())))
 }
@@ -120,97 +123,6 @@ func (u *Upstream) serveRaw(w http.ResponseWriter, r *http.Request, what Request
 		_, _ = w.Write(m.body) // the client may have gone
 	}
 	return true
-}
-
-// invent publishes an image under a tag that has none, if Options.Any.
-func (u *Upstream) invent(what Request) error {
-	if _, err := digest.Parse(what.Reference); err == nil || !u.options.Any {
-		return nil
-	}
-	name := what.Repository + ":" + what.Reference
-	u.mu.Lock()
-	_, known := u.images["any "+name]
-	u.mu.Unlock()
-	if known || u.call(http.MethodHead, "/v2/"+what.Repository+"/manifests/"+what.Reference, "", nil).status == http.StatusOK {
-		return nil
-	}
-	c, err := Build(Image{
-		Name:      name,
-		Platforms: []string{"linux/amd64", "linux/arm64", "linux/arm/v7"},
-		Layers:    []Layer{{Name: "any", Size: 8 << 10, Shared: true}, {Name: name, Size: 512}},
-	})
-	if err != nil {
-		return err
-	}
-	if err := u.publish(what.Repository, what.Reference, c); err != nil {
-		return err
-	}
-	u.mu.Lock()
-	u.images["any "+name] = c
-	u.mu.Unlock()
-	return nil
-}
-
-// publish pushes c into the registry, children first.
-func (u *Upstream) publish(repository, tag string, c *Content) error {
-	u.publishing.Lock()
-	defer u.publishing.Unlock()
-	manifests := map[digest.Digest]bool{c.Root.Digest: true}
-	for _, m := range c.Manifests {
-		manifests[m.Digest] = true
-	}
-	for _, d := range c.order {
-		var err error
-		if manifests[d.Digest] {
-			err = u.put("/v2/"+repository+"/manifests/"+d.Digest.String(), d.MediaType, c.Blobs[d.Digest])
-		} else {
-			err = u.upload(repository, d.Digest, c.Blobs[d.Digest])
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if tag == "" {
-		return nil
-	}
-	return u.put("/v2/"+repository+"/manifests/"+tag, c.Root.MediaType, c.Blobs[c.Root.Digest])
-}
-
-func (u *Upstream) upload(repository string, d digest.Digest, b []byte) error {
-	if u.call(http.MethodHead, "/v2/"+repository+"/blobs/"+d.String(), "", nil).status == http.StatusOK {
-		return nil
-	}
-	a := u.call(http.MethodPost, "/v2/"+repository+"/blobs/uploads/", "", nil)
-	if a.status != http.StatusAccepted {
-		return fmt.Errorf("start upload to %s: %s", repository, a.body.Bytes())
-	}
-	to, err := url.Parse(a.header.Get("Location"))
-	if err != nil {
-		return fmt.Errorf("start upload to %s: %w", repository, err)
-	}
-	q := to.Query()
-	q.Set("digest", d.String())
-	return u.put(to.Path+"?"+q.Encode(), "application/octet-stream", b)
-}
-
-func (u *Upstream) put(path, contentType string, b []byte) error {
-	if a := u.call(http.MethodPut, path, contentType, b); a.status != http.StatusCreated {
-		return fmt.Errorf("put %s: %s", path, a.body.Bytes())
-	}
-	return nil
-}
-
-// call sends a request to the registry behind log, faults and auth.
-func (u *Upstream) call(method, path, contentType string, body []byte) *answer {
-	r, err := http.NewRequestWithContext(newQuiet(context.Background()), method, "http://registrytest"+path, bytes.NewReader(body))
-	must(err)
-	r.Header.Set("Content-Type", contentType)
-	for _, accept := range []string{DockerManifest, DockerList, "application/vnd.oci.image.manifest.v1+json", "application/vnd.oci.image.index.v1+json"} {
-		r.Header.Add("Accept", accept)
-	}
-	a := newAnswer()
-	u.app.ServeHTTP(a, r)
-	return a
 }
 
 // selfSigned returns a certificate for loopback and its PEM, which is the CA

@@ -47,14 +47,15 @@ type Upstream struct {
 
 	publishing sync.Mutex // one push into app at a time
 
-	mu     sync.Mutex
-	images map[string]*Content // by normalised reference
-	paths  map[string]string   // repository by path -> full name that has it
-	raw    map[string]rawManifest
-	log    []*Request
-	faults []*injected
-	tokens map[string]*token
-	issued int
+	mu      sync.Mutex
+	images  map[string]publication   // by normalised reference
+	waiting map[string][]publication // by repository, until it is asked for
+	paths   map[string]string        // repository by path -> full name that has it
+	raw     map[string]rawManifest
+	log     []*Request
+	faults  []*injected
+	tokens  map[string]*token
+	issued  int
 }
 
 type rawManifest struct {
@@ -87,13 +88,20 @@ func Start(o Options) (*Upstream, error) {
 		options: o,
 		app:     newApp(ctx, o.Dir),
 		stop:    stop,
-		images:  map[string]*Content{},
+		images:  map[string]publication{},
+		waiting: map[string][]publication{},
 		paths:   map[string]string{},
 		raw:     map[string]rawManifest{},
 		tokens:  map[string]*token{},
 	}
 	for _, img := range o.Images {
-		if _, err := u.Add(img); err != nil {
+		if _, err := u.announce(img); err != nil {
+			stop()
+			return nil, err
+		}
+	}
+	if o.Dir != "" { // others may read it there
+		if err := u.publish(func(string) bool { return true }); err != nil {
 			stop()
 			return nil, err
 		}
@@ -163,46 +171,18 @@ func (u *Upstream) RegistriesConf(hosts ...string) string {
 	return b.String()
 }
 
-// Add publishes img, under its path and under its full name. A tag that is
-// there already moves.
-func (u *Upstream) Add(img Image) (*Content, error) {
-	r, err := ref.Parse(img.Name)
-	if err != nil {
-		return nil, fmt.Errorf("publish image: %w", err)
-	}
-	c, err := Build(img)
-	if err != nil {
-		return nil, err
-	}
-	full := tree.NamingFull.Repository(r)
-	repositories := []string{full}
-	u.mu.Lock()
-	if owner, taken := u.paths[r.Repository]; !taken || owner == full {
-		u.paths[r.Repository] = full
-		repositories = append(repositories, r.Repository)
-	}
-	u.mu.Unlock()
-	for _, repository := range repositories {
-		if err := u.publish(repository, r.Tag, c); err != nil {
-			return nil, fmt.Errorf("publish image %s: %w", r, err)
-		}
-	}
-	u.mu.Lock()
-	u.images[r.String()] = c
-	u.mu.Unlock()
-	return c, nil
-}
-
 // Content returns what was published under name. It panics when nothing was.
 func (u *Upstream) Content(name string) *Content {
 	r, err := ref.Parse(name)
 	must(err)
 	u.mu.Lock()
-	defer u.mu.Unlock()
-	c, ok := u.images[r.String()]
+	p, ok := u.images[r.String()]
+	u.mu.Unlock()
 	if !ok {
 		panic("registrytest: no image " + r.String())
 	}
+	c, err := p.content()
+	must(err)
 	return c
 }
 

@@ -64,6 +64,42 @@ func TestSamplesAreServed(t *testing.T) {
 	}
 }
 
+// TestAskedFor: whatever is asked first of a repository, its images are there.
+func TestAskedFor(t *testing.T) {
+	t.Parallel()
+	busybox := registrytest.Samples()[2]
+	content, err := registrytest.Build(busybox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m ocispec.Manifest
+	if err := json.Unmarshal(content.Blobs[content.Root.Digest], &m); err != nil {
+		t.Fatal(err)
+	}
+	layer := m.Layers[0].Digest.String()
+	for name, tc := range map[string]struct {
+		method, path string
+		status       int
+		want         string
+	}{
+		"tags":     {"GET", "library/busybox/tags/list", 200, `"tags":["1.36"]`},
+		"blob":     {"HEAD", "docker.io/library/busybox/blobs/" + layer, 200, ""},
+		"digest":   {"GET", "library/busybox/manifests/" + content.Root.Digest.String(), 200, layer},
+		"mount":    {"POST", "copy/blobs/uploads/?from=library/busybox&mount=" + layer, 201, ""},
+		"not from": {"POST", "copy/blobs/uploads/?from=library/other&mount=" + layer, 202, ""},
+		"catalog":  {"GET", "_catalog", 200, `"repositories":["docker.io/library/busybox","library/busybox"]`},
+	} {
+		up := registrytest.New(t, registrytest.Options{Images: []registrytest.Image{busybox}})
+		resp, b, err := get(t, tc.method, up.URL()+"/v2/"+tc.path)
+		if err != nil || resp.StatusCode != tc.status || !strings.Contains(string(b), tc.want) {
+			t.Errorf("%s: %v %v %s", name, resp, err, b)
+		}
+	}
+	if _, err := registrytest.Start(registrytest.Options{Images: []registrytest.Image{{Name: "a", Platforms: []string{"/"}}}}); err == nil {
+		t.Error("an image without a platform was taken")
+	}
+}
+
 func TestBuildIsDeterministic(t *testing.T) {
 	t.Parallel()
 	for _, img := range registrytest.Samples() {
