@@ -31,17 +31,19 @@ const (
 
 // An appStep is APP, CNI or CSI.
 type appStep struct {
-	in     *kubefile.App
-	inputs []input
-	app    *store.Application
+	in      *kubefile.App
+	entries []entry
 }
 
 func (st *appStep) title() string { return redacted(st.in.Keyword() + " " + st.in.Text()) }
 
-// planApp finds the sources of an application.
+// planApp finds the sources of an application, and by them its type. Its files
+// go to application/apps/NAME: what a directory holds, and single files.
 func (t *target) planApp(ctx context.Context, in *kubefile.App) (step, error) {
 	st := &appStep{in: in}
+	var inputs []input
 	var errs []error
+	missing := false // a source is not looked at by a build that fails anyway
 	for _, src := range in.Sources {
 		var found []input
 		var err error
@@ -53,7 +55,8 @@ func (t *target) planApp(ctx context.Context, in *kubefile.App) (step, error) {
 		if err != nil {
 			errs = append(errs, t.fault(in, fmt.Sprintf("%s: %v", redacted(src), err), fixFor(err), err))
 		}
-		st.inputs = append(st.inputs, found...)
+		missing = missing || len(found) == 0
+		inputs = append(inputs, found...)
 	}
 	if in.Kind != "APP" {
 		t.config.Labels[fmt.Sprintf(labelPlugin, strings.ToLower(in.Kind), in.Name)] = "true"
@@ -61,16 +64,21 @@ func (t *target) planApp(ctx context.Context, in *kubefile.App) (step, error) {
 	// An application of the base with this name is replaced.
 	t.config.Applications = slices.DeleteFunc(t.config.Applications, func(a store.Application) bool { return a.Name == in.Name })
 	t.config.Applications = append(t.config.Applications, store.Application{Name: in.Name})
+	dir := store.AppDir(in.Name)
+	err := st.walk(t, inputs, dir)
+	if err != nil {
+		errs = append(errs, t.faults(in, err))
+	} else if !missing {
+		errs = append(errs, st.recognise(t, t.app(in.Name), st.entries, dir))
+	}
 	return st, errors.Join(errs...)
 }
 
-// run writes the application's files: a directory's contents and single files
-// go to application/apps/NAME.
-func (st *appStep) run(ctx context.Context, t *target) error {
-	dir := store.AppDir(st.in.Name)
+// walk lists what the layer will hold.
+func (st *appStep) walk(t *target, inputs []input, dir string) error {
 	var all []entry
 	var errs []error
-	for _, in := range st.inputs {
+	for _, in := range inputs {
 		w := &walker{chmod: -1, warn: func(msg string) { t.warn(st.in, msg) }}
 		if !in.remote {
 			w.ctx = t.b.ctx
@@ -84,18 +92,19 @@ func (st *appStep) run(ctx context.Context, t *target) error {
 	}
 	err := errors.Join(errs...)
 	if err == nil {
-		all, err = arrange(all)
+		st.entries, err = arrange(all)
 	}
-	if err != nil {
-		return t.faults(st.in, err)
-	}
-	layer, err := t.b.writeLayer(ctx, all)
+	return err
+}
+
+// run writes the application's files.
+func (st *appStep) run(ctx context.Context, t *target) error {
+	layer, err := t.b.writeLayer(ctx, st.entries)
 	if err != nil {
 		return t.fault(st.in, err.Error(), "", err)
 	}
 	t.push(layer, store.ConfigLayer{Type: "COPY", Value: st.title()})
-	app := t.app(st.in.Name)
-	return st.recognise(t, app, all, dir)
+	return nil
 }
 
 // app returns the application in the config, or nil.
@@ -156,7 +165,7 @@ func (st *appStep) recognise(t *target, app *store.Application, files []entry, d
 		for _, m := range manifests {
 			app.Cmds = append(app.Cmds, "kubectl apply -f "+m)
 		}
-	case t.appCmds(app.Name) == nil:
+	case t.appCmds(app.Name) == nil && (!t.partial || t.unknownBase): // else its APPCMDS may be what cannot be read
 		return t.fault(st.in, fmt.Sprintf("application %s: no type is found: it has no Chart.yaml, no .yaml and no .sh", app.Name),
 			fmt.Sprintf("say how it starts: APPCMDS %s [\"COMMAND\"]", app.Name), nil)
 	}

@@ -20,15 +20,15 @@ import (
 // base finds the image of FROM for the target's platform, in the store or in
 // its registry. It is nil for scratch.
 func (t *target) findBase(ctx context.Context, from *kubefile.From) (*store.Image, error) {
-	if from.Image == kubefile.Scratch {
-		return nil, nil
-	}
 	p := t.platform
 	if from.Platform != "" {
 		var err error
 		if p, err = platform.Parse(from.Platform); err != nil {
 			return nil, t.fault(from, err.Error(), "", err)
 		}
+	}
+	if from.Image == kubefile.Scratch {
+		return nil, nil
 	}
 	name, err := ref.Parse(from.Image)
 	if err != nil {
@@ -50,6 +50,9 @@ func (t *target) findBase(ctx context.Context, from *kubefile.From) (*store.Imag
 	return im, nil
 }
 
+// errUnasked says that a base was not pulled for a build that fails anyway.
+var errUnasked = errors.New("it was not asked for")
+
 var errNotHere = errors.New("it is not in the store, and it may not be pulled")
 
 func baseFix(err error, image string) string {
@@ -62,7 +65,7 @@ func baseFix(err error, image string) string {
 // base returns the image called written, which may be an ID, or name when that
 // says a digest, pulling it where the options say so.
 func (b *builder) base(ctx context.Context, written string, name ref.Reference, p ocispec.Platform) (*store.Image, error) {
-	if b.o.Pull != PullAlways || b.pulled[name] {
+	if b.o.Pull != PullAlways || b.pulled[name] || b.failing {
 		if name.Digest != "" {
 			written = name.Digest.Encoded() // whatever its name is now
 		}
@@ -71,8 +74,11 @@ func (b *builder) base(ctx context.Context, written string, name ref.Reference, 
 			return im, err
 		}
 	}
-	if b.o.Pull == PullNever || b.o.Offline {
+	switch {
+	case b.o.Pull == PullNever || b.o.Offline:
 		return nil, fmt.Errorf("%s for %s: %w", name.Familiar(), platform.String(p), errNotHere)
+	case b.failing:
+		return nil, errUnasked
 	}
 	// One pull brings all platforms that are built.
 	want := b.o.Platforms

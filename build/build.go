@@ -81,6 +81,7 @@ type builder struct {
 	o     Options
 	ctx   *buildContext
 	file  *kubefile.File
+	text  error // the faults of the Kubefile's text; file has the rest of it
 	stats *statCache
 	when  time.Time // of all files in layers
 	log   *slog.Logger
@@ -126,7 +127,9 @@ func newBuilder(s *store.Store, c *remote.Client, o Options) (*builder, error) {
 	if fi, err := os.Stat(b.lockFile()); err == nil {
 		b.ctx.lock = statOf(fi)
 	}
-	if b.file, err = b.readKubefile(); err == nil {
+	b.file, b.text = b.readKubefile()
+	b.failing = b.text != nil
+	if err = b.text; b.file != nil {
 		err = b.readLock()
 	}
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 
 	"github.com/moby/patternmatcher"
@@ -64,13 +65,30 @@ func (c *buildContext) readIgnore() error {
 		if err != nil {
 			return fmt.Errorf("read %s: %w", name, err)
 		}
-		if c.ignore, err = patternmatcher.New(patterns); err != nil {
+		if c.ignore, err = matcher(patterns); err != nil {
 			return fmt.Errorf("read %s: %w", name, err)
 		}
 		c.ignoreName = name
 		return nil
 	}
 	return nil
+}
+
+// matcher makes a matcher of patterns, or says which of them is bad.
+func matcher(patterns []string) (*patternmatcher.PatternMatcher, error) {
+	for _, p := range patterns {
+		if _, err := patternmatcher.New([]string{p}); err != nil {
+			return nil, badPattern(p, err)
+		}
+	}
+	return patternmatcher.New(patterns)
+}
+
+func badPattern(pattern string, err error) error {
+	if errors.Is(err, path.ErrBadPattern) || errors.Is(err, filepath.ErrBadPattern) {
+		return fmt.Errorf("pattern %s: a [ is not closed, or its range is not in order: write \\[ for the character", pattern)
+	}
+	return fmt.Errorf("pattern %s: %w", pattern, err)
 }
 
 // readSmall reads a file of the context that steers the build.
@@ -103,6 +121,27 @@ func (c *buildContext) ignored(name string) (skip, prune bool, err error) {
 	}
 	skip, err = c.ignore.MatchesOrParentMatches(name)
 	return skip, skip && !c.ignore.Exclusions(), err
+}
+
+// included reports whether something below dir, a directory that is ignored, is
+// not.
+func (c *buildContext) included(dir string) (bool, error) {
+	entries, err := readDir(c.root, dir)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", dir, plain(err))
+	}
+	for _, e := range entries {
+		name := path.Join(dir, e.Name())
+		skip, prune, err := c.ignored(name)
+		if err == nil && skip && !prune && e.IsDir() {
+			skip, err = c.included(name)
+			skip = !skip
+		}
+		if err != nil || !skip {
+			return err == nil, err
+		}
+	}
+	return false, nil
 }
 
 // clean makes a path in the context of a source as the Kubefile writes it: a
@@ -154,7 +193,7 @@ func globIn(root *os.Root, dir, elem string) ([]string, error) {
 		return []string{p}, nil
 	}
 	if _, err := path.Match(elem, ""); err != nil {
-		return nil, fmt.Errorf("pattern %s: %w", elem, err)
+		return nil, badPattern(elem, err)
 	}
 	entries, err := readDir(root, dir)
 	if err != nil {
@@ -196,7 +235,7 @@ func plain(err error) error {
 		return errEscape
 	}
 	if errors.Is(pe.Err, fs.ErrPermission) {
-		return fmt.Errorf("%w: let this user read it, or list it in .sealerignore", pe.Err)
+		return fmt.Errorf("%v: let this user read it, or list it in .sealerignore", pe.Err) // %w would speak of the store
 	}
 	return pe.Err
 }

@@ -12,8 +12,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/moby/patternmatcher"
-
 	"github.com/clusterimage/sealer/kubefile"
 	"github.com/clusterimage/sealer/store"
 )
@@ -38,6 +36,9 @@ type copyStep struct {
 func (t *target) planCopy(ctx context.Context, in *kubefile.Copy) (step, error) {
 	st := &copyStep{in: in}
 	var errs []error
+	if _, err := st.exclude(); err != nil {
+		errs = append(errs, t.fault(in, "--exclude: "+err.Error(), "", err))
+	}
 	heredocs := in.Heredocs
 	for _, src := range in.Sources {
 		var found []input
@@ -62,18 +63,36 @@ func (t *target) planCopy(ctx context.Context, in *kubefile.Copy) (step, error) 
 		st.inputs[i].Alone = st.inputs[i].Alone && len(in.Sources) == 1
 		st.remark(t, st.inputs[i])
 	}
-	if t.b.checking {
-		for _, found := range st.inputs {
-			w := &walker{chmod: -1, ctx: t.b.ctx, warn: func(string) {}}
-			if found.root != nil {
-				w.add(found.root, found.path, found.info, ".", true)
+	return st, errors.Join(errs...)
+}
+
+// look reports what of the sources of the steps cannot be copied.
+func (t *target) look(steps []step) error {
+	var errs []error
+	for _, s := range steps {
+		st, ok := s.(*copyStep)
+		if !ok {
+			continue
+		}
+		exclude, err := st.exclude()
+		if err != nil {
+			continue // planCopy said so
+		}
+		for _, in := range st.inputs {
+			if in.root == nil {
+				continue
 			}
+			w := &walker{chmod: -1, warn: func(string) {}, exclude: exclude}
+			if !in.remote {
+				w.ctx = t.b.ctx
+			}
+			w.add(in.root, in.path, in.info, ".", true)
 			if err := errors.Join(w.errs...); err != nil {
-				errs = append(errs, t.faults(in, err))
+				errs = append(errs, t.faults(st.in, err))
 			}
 		}
 	}
-	return st, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 // fixFor says what to do about a source that could not be used.
@@ -89,29 +108,38 @@ func fixFor(err error) string {
 
 // local finds a source of the build context.
 func (b *builder) local(src string) ([]input, error) {
+	if scheme, _, ok := strings.Cut(src, "://"); ok {
+		return nil, fmt.Errorf("%s:// is nothing that can be copied: write a path in the build context, an http(s) URL or a git repository", scheme)
+	}
 	names, literal, err := glob(b.ctx.root, src)
 	if err != nil {
 		return nil, plainMissing(err)
 	}
 	var out []input
 	for _, name := range names {
-		skip, _, err := b.ctx.ignored(name)
+		skip, prune, err := b.ctx.ignored(name)
 		if err != nil {
 			return nil, err
-		}
-		if skip {
-			if literal {
-				return nil, fmt.Errorf("%s excludes it", b.ctx.ignoreName)
-			}
-			continue
 		}
 		stat := b.ctx.root.Lstat // links that a pattern matches stay links
 		if literal {
 			stat = b.ctx.root.Stat
 		}
 		fi, err := stat(name)
-		if err != nil {
+		if err != nil && !skip {
 			return nil, plainMissing(plain(err))
+		}
+		if skip && !prune && err == nil && fi.IsDir() {
+			if skip, err = b.ctx.included(name); err != nil {
+				return nil, err
+			}
+			skip = !skip
+		}
+		if skip {
+			if literal {
+				return nil, fmt.Errorf("%s excludes it", b.ctx.ignoreName)
+			}
+			continue
 		}
 		in := input{Source: kubefile.Source{Path: name, Name: path.Base(name), Dir: fi.IsDir(), Alone: literal}, root: b.ctx.root, path: name, info: fi}
 		if literal {
@@ -275,12 +303,18 @@ func (st *copyStep) walker(t *target) (*walker, error) {
 	if w.uid, w.gid, err = t.owner(st.in.Chown); err != nil {
 		return nil, err
 	}
-	if len(st.in.Exclude) > 0 {
-		m, err := patternmatcher.New(st.in.Exclude)
-		if err != nil {
-			return nil, fmt.Errorf("--exclude: %w", err)
-		}
-		w.exclude = m.MatchesOrParentMatches
+	w.exclude, err = st.exclude()
+	return w, err
+}
+
+// exclude tells what --exclude leaves out; nil leaves out nothing.
+func (st *copyStep) exclude() (func(rel string) (bool, error), error) {
+	if len(st.in.Exclude) == 0 {
+		return nil, nil
 	}
-	return w, nil
+	m, err := matcher(st.in.Exclude)
+	if err != nil {
+		return nil, err
+	}
+	return m.MatchesOrParentMatches, nil
 }

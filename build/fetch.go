@@ -279,14 +279,26 @@ func git(ctx context.Context, dir string, args ...string) error {
 		return errors.New("the program git is needed, and not installed")
 	}
 	if err != nil {
-		return fmt.Errorf("git: %s", redacted(lastLine(string(out))))
+		return fmt.Errorf("git: %s", redacted(gitFault(string(out))))
 	}
 	return nil
 }
 
-func lastLine(s string) string {
-	s = strings.TrimSpace(s)
-	return s[strings.LastIndexByte(s, '\n')+1:]
+// gitFault returns what git says to be the fault, with what the program before
+// it, as ssh, said of the cause: without remarks, and advice for a terminal.
+func gitFault(out string) string {
+	var said []string
+	for line := range strings.Lines(out) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(strings.ToLower(line), "warning:") {
+			continue
+		}
+		said = append(said, line)
+		if strings.HasPrefix(line, "fatal:") || strings.HasPrefix(line, "error:") {
+			break
+		}
+	}
+	return strings.Join(said[max(0, len(said)-2):], ": ")
 }
 
 // redacted hides the password of every URL in s.

@@ -154,7 +154,8 @@ func appendWord(b []byte, s string) []byte {
 // cachedRun returns the layer that an equal RUN made before, or runs it. empty
 // tells that it changed nothing.
 func (b *builder) cachedRun(ctx context.Context, st *runStep, t *target) (layer store.Layer, empty bool, err error) {
-	key := cacheKey("run", b.o.Compression, b.when.Unix(), b.o.Isolation, st.network(t), t.ids(), st.command(), st.environment(t), st.in.Mounts)
+	args, files := st.command()
+	key := cacheKey("run", b.o.Compression, b.when.Unix(), b.o.Isolation, st.network(t), t.ids(), args, st.environment(t), st.in.Mounts, files)
 	if r, ok := b.lookup(ctx, key); ok {
 		b.event(Event{Line: t.prefix + "cached"})
 		return r.Layer, r.Empty, nil

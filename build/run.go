@@ -84,9 +84,6 @@ func (b *builder) secret(m kubefile.Mount) (*runSecret, error) {
 	if m.Env != "" && m.Target == "" {
 		s.Path = ""
 	}
-	if s.Path != "" && !strings.HasPrefix(path.Clean(s.Path), "/run/") && !strings.HasPrefix(path.Clean(s.Path), "/tmp/") {
-		return nil, fmt.Errorf("secret %s: its target %s must lie in /run or /tmp", m.ID, s.Path)
-	}
 	if m.Mode != "" {
 		n, err := strconv.ParseUint(m.Mode, 8, 32)
 		if err != nil {
@@ -131,12 +128,20 @@ func runnable(p ocispec.Platform) bool {
 	return err == nil && strings.HasPrefix(string(state), "enabled")
 }
 
-// command returns what is executed.
-func (st *runStep) command() []string {
+// scriptPath is where a heredoc lies that names its own interpreter.
+const scriptPath = "/run/script"
+
+// command returns what is executed, and the files that it needs: a heredoc that
+// begins with "#!" is a program, as in a Dockerfile.
+func (st *runStep) command() (args []string, files []runSecret) {
 	if st.in.Args != nil {
-		return st.in.Args
+		return st.in.Args, nil
 	}
-	return []string{"/bin/sh", "-c", st.script()}
+	script := st.script()
+	if len(st.in.Heredocs) == 1 && strings.HasPrefix(script, "#!") {
+		return []string{scriptPath}, []runSecret{{Path: scriptPath, Mode: 0o755, Content: []byte(script)}}
+	}
+	return []string{"/bin/sh", "-c", script}, nil
 }
 
 // script returns the shell's text: a heredoc that stands alone is the script

@@ -48,9 +48,10 @@ func (st *runStep) execute(ctx context.Context, t *target) (layer store.Layer, e
 		}
 		layers = append(layers, empty)
 	}
+	args, files := st.command()
 	c := runConfig{
 		Layers: layers, Dir: dir, OwnUser: ownUser, UserXattr: userXattr, Chroot: t.b.o.Isolation == IsolationChroot,
-		Loopback: st.network(t) == "none", Env: append(st.environment(t), proxies()...), Args: st.command(), Secrets: st.secrets,
+		Loopback: st.network(t) == "none", Env: append(st.environment(t), proxies()...), Args: args, Secrets: append(files, st.secrets...),
 	}
 	made, err := t.mountPoints(c.Chroot)
 	if err != nil {

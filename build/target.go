@@ -28,7 +28,8 @@ type target struct {
 	file     *kubefile.File
 	steps    []step
 
-	partial bool // something could not be read, so what is missing is no fault
+	partial     bool // something could not be read, so what is missing is no fault
+	unknownBase bool // so is FROM
 
 	prefix string // of what the current step prints
 
@@ -45,10 +46,11 @@ type step interface {
 }
 
 // plan does for every platform all that can fail without writing: FROM,
-// variables, sources. The faults of all platforms are reported together.
+// variables, sources. The faults of all platforms, and those of the Kubefile's
+// text, are reported together.
 func (b *builder) plan(ctx context.Context) ([]*target, error) {
 	var targets []*target
-	var errs []error
+	errs := []error{b.text}
 	for _, p := range b.o.Platforms {
 		t := &target{b: b, platform: p}
 		if err := t.plan(ctx); err != nil {
@@ -68,6 +70,9 @@ func unique(errs []error) error {
 	var add func(err error, incomplete bool)
 	add = func(err error, incomplete bool) {
 		for _, e := range flat(err) {
+			if e == nil {
+				continue
+			}
 			if many, ok := e.(incompleteError); ok { // each of its lines is one
 				add(many.error, true)
 				continue
@@ -104,45 +109,80 @@ func isJoin(err error, parts []error) bool { return err.Error() == errors.Join(p
 
 func (t *target) plan(ctx context.Context) error {
 	vars := parser.Vars{BuildArgs: t.b.o.BuildArgs, Platform: t.platform}
-	from, err := parser.ExpandFrom(t.b.file, vars)
-	if err != nil {
-		return err
-	}
-	t.base, err = t.findBase(ctx, from)
-	if err != nil && t.b.checking {
-		t.b.warn(err.Error())
-		t.partial = true
-	} else if err != nil {
-		return err
-	}
-	if err := t.inherit(); err != nil {
-		return t.fault(from, err.Error(), "", err)
-	}
+	t.partial = t.b.text != nil
+	fromErr := t.planBase(ctx, vars)
 	vars.BaseEnv, vars.BaseArgs = t.config.Env, t.config.Args.Parent
+	var err error
 	t.file, err = parser.Expand(t.b.file, vars)
 	for _, w := range t.file.Warnings {
 		t.b.warn(w.Error())
 	}
 	err = t.readable(err)
-	return errors.Join(err, t.planSteps(ctx))
+	return errors.Join(fromErr, err, t.planSteps(ctx))
+}
+
+// planBase finds FROM and begins the config with it. Without, the rest is
+// judged as far as it does not depend on it.
+func (t *target) planBase(ctx context.Context, vars parser.Vars) error {
+	from, err := parser.ExpandFrom(t.b.file, vars)
+	if err == nil {
+		t.base, err = t.findBase(ctx, from)
+	}
+	missing := err
+	if err := t.inherit(); err != nil {
+		return t.fault(from, err.Error(), "", err)
+	}
+	if missing == nil {
+		return nil
+	}
+	t.unknownBase, t.partial = true, true
+	switch {
+	case from == nil:
+		return t.fresh(missing)
+	case t.b.checking:
+		t.b.warn(missing.Error())
+		return nil
+	case errors.Is(missing, errUnasked):
+		return nil
+	}
+	t.b.failing = true
+	return missing
+}
+
+// fresh leaves out what is said about a line whose text has a fault already,
+// and about a FROM that such a line may be.
+func (t *target) fresh(err error) error {
+	if t.b.text == nil {
+		return err
+	}
+	said := map[int]bool{0: true}
+	for _, e := range flat(t.b.text) {
+		said[lineOf(e)] = true
+	}
+	return errors.Join(slices.DeleteFunc(flat(err), func(e error) bool { return said[lineOf(e)] })...)
+}
+
+// unknownVariables tells whether the base, or an instruction that cannot be
+// read, could have set a variable.
+func (t *target) unknownVariables() bool {
+	return t.unknownBase || slices.ContainsFunc(flat(t.b.text), func(err error) bool {
+		var e *kubefile.Error
+		return errors.As(err, &e) && slices.Contains([]string{"", "FROM", "ARG", "ENV"}, e.Instruction)
+	})
 }
 
 // readable leaves the instructions out that have one of the faults, so that
-// those of the others are found, too. It returns what is a fault for certain:
-// a base that is not known could have set a variable.
+// those of the others are found, too. It returns what is a fault for certain.
 func (t *target) readable(faults error) error {
 	if faults == nil {
 		return nil
 	}
-	unknownBase := t.partial
+	faults, unknown := t.fresh(faults), t.unknownVariables()
 	bad := map[int]bool{}
 	var errs []error
 	for _, err := range flat(faults) {
-		var e *kubefile.Error
-		if errors.As(err, &e) {
-			bad[e.Line] = true
-		}
-		if !unknownBase || !errors.Is(err, kubefile.ErrUnset) {
+		bad[lineOf(err)] = true
+		if err != nil && !(unknown && errors.Is(err, kubefile.ErrUnset)) {
 			errs = append(errs, err)
 		}
 	}
@@ -177,7 +217,10 @@ func (t *target) planSteps(ctx context.Context) error {
 		}
 	}
 	errs = append(errs, t.finishConfig())
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err == nil && !t.b.checking && !t.b.failing {
+		return nil // what is wrong in the sources the steps themselves see
+	}
+	return errors.Join(append(errs, t.look(t.steps))...)
 }
 
 // configure takes what an instruction says about the image as a whole.
@@ -225,7 +268,7 @@ func (t *target) assemble(ctx context.Context) error {
 			total++
 		}
 	}
-	for _, st := range t.steps {
+	for i, st := range t.steps {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -235,7 +278,7 @@ func (t *target) assemble(ctx context.Context) error {
 			t.b.step(t.prefix + st.title())
 		}
 		if err := st.run(ctx, t); err != nil {
-			return err
+			return unique([]error{err, t.look(t.steps[i+1:])})
 		}
 	}
 	t.finishApps()

@@ -186,7 +186,7 @@ func (w *walker) permit(e *entry) {
 
 // layerName refuses a name that a layer cannot hold.
 func layerName(name string) error {
-	if strings.HasPrefix(path.Base(name), whiteoutPrefix) {
+	if strings.HasPrefix(name, whiteoutPrefix) || strings.Contains(name, "/"+whiteoutPrefix) {
 		return fmt.Errorf("names that begin with %s mean a deletion in a layer; give it another name", whiteoutPrefix)
 	}
 	return nil

@@ -3,6 +3,7 @@ package kubefile
 import (
 	"errors"
 	"fmt"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -34,7 +35,9 @@ func (f *File) Validate() error {
 // Faults returns what Validate reports, one by one.
 func (f *File) Faults() []*Error {
 	c := &checker{file: f, seen: map[string]int{}, apps: map[string]int{}}
-	c.order()
+	if !f.Expanded { // variables do not change it
+		c.order()
+	}
 	for _, in := range f.Instructions {
 		c.in = in
 		in.check(c)
@@ -68,7 +71,7 @@ func (c *checker) once() {
 }
 
 // plain reports whether s says now what it will say when it is expanded.
-func (c *checker) plain(s string) bool { return c.file.Expanded || !strings.Contains(s, "$") }
+func (c *checker) plain(s string) bool { return c.file.Expanded || !strings.ContainsAny(s, "$\"'\\`") }
 
 // order checks that FROM comes first, and that LAUNCH stands alone.
 func (c *checker) order() {
@@ -142,9 +145,14 @@ func (cp *Copy) check(c *checker) {
 		return
 	}
 	for _, p := range strings.Split(cp.Dest, "/") {
-		if p == ".." && c.plain(cp.Dest) {
+		switch {
+		case !c.plain(cp.Dest):
+		case p == "..":
 			c.bad(fmt.Sprintf("destination %s leads out of the rootfs", cp.Dest), "drop the ..")
-			break
+			return
+		case strings.HasPrefix(p, ".wh."):
+			c.bad(fmt.Sprintf("destination %s has a name that means a deletion in a layer", cp.Dest), "give it one that does not begin with .wh.")
+			return
 		}
 	}
 	if c.plain(cp.Chmod) && cp.Chmod != "" {
@@ -171,7 +179,7 @@ func IsURL(s string) bool {
 }
 
 func (r *Run) check(c *checker) {
-	if r.Command == "" && len(r.Args) == 0 {
+	if strings.Trim(r.Command, `"'`+Space) == "" && (len(r.Args) == 0 || r.Args[0] == "") {
 		c.bad("the command is missing", "RUN COMMAND")
 	}
 	switch r.Network {
@@ -186,6 +194,9 @@ func (r *Run) check(c *checker) {
 			c.bad(fmt.Sprintf("--mount=type=%s is not supported", m.Type), "only type=secret is; COPY brings other files")
 		} else if m.ID == "" {
 			c.bad("--mount=type=secret has no id", "add id=NAME, and give --secret id=NAME,src=FILE to sealer build")
+		}
+		if to := m.Target; to != "" && c.plain(to) && !strings.HasPrefix(path.Clean(to), "/run/") && !strings.HasPrefix(path.Clean(to), "/tmp/") {
+			c.bad(fmt.Sprintf("--mount: target=%s lies neither in /run nor in /tmp", to), "leave it out: the secret is at /run/secrets/ID then")
 		}
 		if m.Mode != "" {
 			if n, err := strconv.ParseUint(m.Mode, 8, 32); err != nil || n > 0o777 {
@@ -203,7 +214,7 @@ func (c *checker) commands(list []string, form string) {
 		c.bad("the command is missing", form)
 	}
 	for i, s := range list {
-		if strings.TrimSpace(s) == "" {
+		if strings.Trim(s, `"'`+Space) == "" {
 			c.bad(fmt.Sprintf("command %d is empty", i+1), "drop it")
 		}
 	}

@@ -49,7 +49,7 @@ func Expand(f *kubefile.File, vars Vars) (*kubefile.File, error) {
 		out.Instructions = append(out.Instructions, e.instruction(in))
 	}
 	for _, name := range slices.Sorted(maps.Keys(vars.BuildArgs)) {
-		if _, known := e.predef[name]; !known && !e.declared[name] {
+		if !e.declared[name] {
 			fix := "declare it with ARG " + name
 			if s := kubefile.Suggest(name, slices.Sorted(maps.Keys(e.declared))); s != "" {
 				fix = "did you mean " + s + "?"
@@ -174,9 +174,12 @@ func (e *expander) expand(raw string) (value string, missing []string, ok bool) 
 
 // lexFault drops the word that the lexer's error repeats.
 func lexFault(err error) string {
-	msg := err.Error()
+	msg := strings.ReplaceAll(err.Error(), "\n", `\n`)
 	if strings.Contains(msg, "\uFFFD") || strings.Contains(msg, "missing '}'") {
 		return "a } is missing"
+	}
+	if strings.Contains(msg, "looking for matching") {
+		return "a quote is not closed"
 	}
 	if i := strings.LastIndex(msg, `": `); i >= 0 && strings.HasPrefix(msg, "failed to process") {
 		return msg[i+3:]
@@ -260,6 +263,10 @@ func (e *expander) instruction(in kubefile.Instruction) kubefile.Instruction {
 		out := *in
 		out.Network = e.word(in.Network)
 		out.Mounts = slices.Clone(in.Mounts)
+		for i := range out.Mounts {
+			m := &out.Mounts[i]
+			m.ID, m.Target = e.word(m.ID), e.word(m.Target)
+		}
 		return &out
 	case *kubefile.App:
 		return &kubefile.App{At: in.At, Kind: in.Kind, Name: e.word(in.Name), Sources: e.words(in.Sources)}
@@ -329,5 +336,9 @@ func (e *expander) copy(in *kubefile.Copy) *kubefile.Copy {
 func (e *expander) inline(text string) string {
 	e.lex.SkipProcessQuotes = true
 	defer func() { e.lex.SkipProcessQuotes = false }()
-	return e.value(text)
+	v, missing, _ := e.expand(text)
+	if len(missing) > 0 {
+		e.warnings = append(e.warnings, e.fault(fmt.Sprintf("%s is not set, and empty here", strings.Join(missing, ", ")), "quote the heredoc's word, as in <<\"EOF\", to keep its text as it is"))
+	}
+	return v
 }

@@ -85,6 +85,12 @@ APP $N local://x
 COPY ${A:?give} .
 COPY a ${UP:-../..}
 ENV A=${B:?none}
+APP "quo ted" local://x
+COPY <<EOF file
+${C:?
+}
+EOF
+RUN --mount=type=secret,id=$N x
 `)
 	_, err := parser.Expand(f, parser.Vars{BuildArgs: map[string]string{"MODE": "x"}, BaseArgs: map[string]string{"NEW": "old"}})
 	if err == nil {
@@ -99,7 +105,10 @@ Kubefile:9: KUBEVERSION: "old" is no range of versions: such as >=1.22.0 <1.30.0
 Kubefile:10: APP: N is not set: declare it above with ARG N=VALUE, or write ${N:-VALUE}
 Kubefile:11: COPY: ${A:?give}: A: give: see the quotes and the ${...}
 Kubefile:12: COPY: destination ../.. leads out of the rootfs: drop the ..
-Kubefile:13: ENV: ${B:?none}: B: none: see the quotes and the ${...}`
+Kubefile:13: ENV: ${B:?none}: B: none: see the quotes and the ${...}
+Kubefile:14: APP: "quo ted" is no name for an application: use letters, digits, '.', '_' and '-'
+Kubefile:15: COPY: ${C:?: C: \n: see the quotes and the ${...}
+Kubefile:19: RUN: N is not set: declare it above with ARG N=VALUE, or write ${N:-VALUE}`
 	if diff := cmp.Diff(want, err.Error()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

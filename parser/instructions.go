@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/clusterimage/sealer/kubefile"
@@ -251,11 +252,19 @@ func (p *reader) run(at kubefile.At, flags []flag, args string, heredocs []kubef
 // mount reads "type=secret,id=x,target=/y".
 func (p *reader) mount(s string) (kubefile.Mount, bool) {
 	m := kubefile.Mount{}
-	for opt := range strings.SplitSeq(unquote(s), ",") {
+	options := strings.Split(unquote(s), ",")
+	for _, opt := range options {
+		if kind, ok := strings.CutPrefix(opt, "type="); ok {
+			m.Type = kind
+		}
+	}
+	if m.Type != "" && m.Type != "secret" {
+		return m, true // kubefile says what is wrong; its options are its own
+	}
+	for _, opt := range options {
 		name, value, set := strings.Cut(opt, "=")
 		switch name {
 		case "type":
-			m.Type = value
 		case "id":
 			m.ID = value
 		case "target", "dst", "destination":
@@ -265,7 +274,12 @@ func (p *reader) mount(s string) (kubefile.Mount, bool) {
 		case "mode":
 			m.Mode = value
 		case "required":
-			m.Required = !set || value == "true" || value == "1"
+			required, err := strconv.ParseBool(value)
+			if set && err != nil {
+				p.bad(fmt.Sprintf("--mount: required=%s is neither true nor false", clip(value)), "write required")
+				return m, false
+			}
+			m.Required = !set || required
 		default:
 			known := []string{"type", "id", "target", "env", "mode", "required"}
 			fix := "the options are " + strings.Join(known, ", ")

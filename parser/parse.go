@@ -6,13 +6,17 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/clusterimage/sealer/kubefile"
 )
 
 // Parse reads the Kubefile r, which errors call name. It reports all faults
 // that can be seen without variables, base and context, joined in line order;
-// each is a *kubefile.Error.
+// each is a *kubefile.Error. Beside faults the File has the instructions
+// without one, and FROM in any case, so that a caller can look for more; it is
+// nil when r is no text, or has no instruction.
 func Parse(name string, r io.Reader) (*kubefile.File, error) {
 	src, ok, err := read(name, r)
 	if err != nil {
@@ -37,10 +41,14 @@ func Parse(name string, r io.Reader) (*kubefile.File, error) {
 	for i, e := range p.errs {
 		joined[i] = e
 	}
-	if err := errors.Join(joined...); err != nil {
-		return nil, err
+	faults := errors.Join(joined...)
+	if faults != nil && len(f.Instructions) == 0 {
+		return nil, faults
 	}
-	return f, nil
+	f.Instructions = slices.DeleteFunc(f.Instructions, func(in kubefile.Instruction) bool {
+		return in.Keyword() != "FROM" && slices.ContainsFunc(p.errs, func(e *kubefile.Error) bool { return e.Line == in.Line() })
+	})
+	return f, faults
 }
 
 // A reader turns lines into instructions.
@@ -79,6 +87,9 @@ func (p *reader) instruction(l line) {
 	word, rest := text, ""
 	if i := strings.IndexAny(text, space); i >= 0 {
 		word, rest = text[:i], text[i:]
+	}
+	if word == "" {
+		return // a continuation of nothing
 	}
 	p.line, p.keyword = l.number, strings.ToUpper(word)
 	if !slices.Contains(kubefile.Keywords(), p.keyword) {
@@ -121,15 +132,26 @@ func (p *reader) unknown(word string) {
 	case "EXPOSE", "VOLUME", "USER", "HEALTHCHECK", "SHELL", "STOPSIGNAL", "ONBUILD":
 		fix = "it means nothing in a ClusterImage; remove it"
 	default:
-		if s := kubefile.Suggest(upper, kubefile.Keywords()); s != "" {
+		if at := strings.IndexFunc(word, strange); at >= 0 {
+			r, _ := utf8.DecodeRuneInString(word[at:])
+			fix = fmt.Sprintf("it holds the character %U, which is no blank: write one in its place", r)
+		} else if s := kubefile.Suggest(upper, kubefile.Keywords()); s != "" {
 			fix = "did you mean " + s + "?"
+			if s == "FROM" {
+				p.file.Instructions = append(p.file.Instructions, &kubefile.From{At: kubefile.At(p.line)})
+			}
 		}
 	}
 	p.bad(fmt.Sprintf("unknown instruction %s", clip(word)), fix)
 }
 
-// clip shortens what an error quotes.
+// strange tells the blanks, and what is not seen at all, that text copied from
+// a web page may hold.
+func strange(r rune) bool { return r > unicode.MaxASCII && !unicode.IsGraphic(r) || unicode.IsSpace(r) }
+
+// clip shortens what an error quotes to a part of one line.
 func clip(s string) string {
+	s, _, _ = strings.Cut(s, "\n")
 	if r := []rune(s); len(r) > 40 {
 		return string(r[:40]) + "..."
 	}

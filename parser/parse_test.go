@@ -177,7 +177,7 @@ Kubefile:4: COPY: --checksum needs exactly one source, an http(s) URL: split the
 Kubefile:5: COPY: destination ../b leads out of the rootfs: drop the ..
 Kubefile:6: KUBEVERSION: "new" is no range of versions: such as >=1.22.0 <1.30.0, or 1.22 - 1.27
 Kubefile:7: RUN: --network=bridge is unknown: use host or none
-Kubefile:8: RUN: --mount: unknown option source: the options are type, id, target, env, mode, required
+Kubefile:8: RUN: --mount=type=bind is not supported: only type=secret is; COPY brings other files
 Kubefile:9: RUN: --mount=type=cache is not supported: only type=secret is; COPY brings other files
 Kubefile:10: RUN: --mount=type=secret has no id: add id=NAME, and give --secret id=NAME,src=FILE to sealer build
 Kubefile:11: ARG: "1" is no name for a variable: use letters, digits and _
@@ -190,12 +190,24 @@ Kubefile:14: APP: a source local:// has no path: local://PATH, relative to the b
 		{"UTF-16", "\xff\xfeF\x00R\x00", "Kubefile:1: it is UTF-16: save it as UTF-8"},
 		{"Latin-1", from + "MAINTAINER J\xf6rg\n", "Kubefile:2: it is not UTF-8: save it as UTF-8 text"},
 		{"10 MB", strings.Repeat("COPY a b\n", 10<<20/9), "Kubefile: it is larger than 1024 KiB: a Kubefile is text; is this the right file?"},
+		{"mounts", from + "RUN --mount=id=a,typ=secret x\nRUN --mount=source=a,type=bind x\nRUN --mount=type=secret,id=a,target=/etc/x x\nRUN --mount=type=secret,id=a,target=/run/../etc/x x\nRUN --mount=type=secret,id=a,required=maybe x\n", `Kubefile:2: RUN: --mount: unknown option typ: did you mean type?
+Kubefile:3: RUN: --mount=type=bind is not supported: only type=secret is; COPY brings other files
+Kubefile:4: RUN: --mount: target=/etc/x lies neither in /run nor in /tmp: leave it out: the secret is at /run/secrets/ID then
+Kubefile:5: RUN: --mount: target=/run/../etc/x lies neither in /run nor in /tmp: leave it out: the secret is at /run/secrets/ID then
+Kubefile:6: RUN: --mount: required=maybe is neither true nor false: write required`},
+		{"empty in quotes", from + "CMD \"\"\nRUN ''\nRUN [\"\"]\nCMDS [\" \"]\n", "Kubefile:2: CMD: command 1 is empty: drop it\nKubefile:3: RUN: the command is missing: RUN COMMAND\nKubefile:4: RUN: the command is missing: RUN COMMAND\nKubefile:5: CMDS: command 1 is empty: drop it"},
+		{"blanks of the web", "FROM\u00a0scratch\nCOPY\u200b a b\n", "Kubefile:1: unknown instruction FROM\u00a0scratch: it holds the character U+00A0, which is no blank: write one in its place\nKubefile:2: unknown instruction COPY\u200b: it holds the character U+200B, which is no blank: write one in its place"},
+		{"a continuation alone", "\\\n", "Kubefile: the file has no FROM: begin it with FROM scratch or FROM IMAGE"},
+		{"escape", "# escape=x\n# escape=`\nFROM scratch\n", "Kubefile:1: directive escape=x is unknown: write # escape=` or drop it\nKubefile:2: the directive escape stands twice: keep one"},
 		{"bad directive", "# copy=podman\nFROM scratch\n", "Kubefile:1: directive copy=podman is unknown: write # copy=docker, or drop it"},
 	} {
-		_, err := parser.Parse("Kubefile", strings.NewReader(tc.text))
+		f, err := parser.Parse("Kubefile", strings.NewReader(tc.text))
 		if err == nil {
 			t.Errorf("%s: no error", tc.name)
 			continue
+		}
+		if f != nil && f.From() == nil && strings.HasPrefix(tc.text, "FROM ") {
+			t.Errorf("%s: the rest has no FROM", tc.name)
 		}
 		if diff := cmp.Diff(tc.want, err.Error()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
@@ -204,6 +216,23 @@ Kubefile:14: APP: a source local:// has no path: local://PATH, relative to the b
 		if !errors.As(err, &e) {
 			t.Errorf("%s: %T holds no *kubefile.Error", tc.name, err)
 		}
+	}
+}
+
+// TestParseFaultyKeepsTheRest looks for what a caller may judge of a file that
+// has faults.
+func TestParseFaultyKeepsTheRest(t *testing.T) {
+	t.Parallel()
+	f, err := parser.Parse("Kubefile", strings.NewReader("FROM a b\nCOPPY a b\nCOPY --chmod=9 a b\nCOPY a b\n\"quoted\"\nAPP \"quoted\" local://x\nLAUNCH 'quoted'\n"))
+	if err == nil || f == nil {
+		t.Fatalf("Parse = %v, %v", f, err)
+	}
+	var got []string
+	for _, in := range f.Instructions {
+		got = append(got, in.Keyword())
+	}
+	if diff := cmp.Diff([]string{"FROM", "COPY", "APP", "LAUNCH"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -81,6 +81,7 @@ func forbidden(r rune) bool { return r < ' ' && r != '\t' && r != '\n' }
 func (s *source) directives() {
 	lines := bytes.SplitAfter(s.text, []byte("\n"))
 	var theirs, ours [][]byte
+	escapes := 0
 	n := 0
 	for ; n < len(lines); n++ {
 		body, ok := bytes.CutPrefix(bytes.TrimSpace(lines[n]), []byte("#"))
@@ -100,7 +101,18 @@ func (s *source) directives() {
 			s.dockerCopy = value == "docker"
 			ours = append(ours, lines[n])
 			continue
-		case "escape", "syntax", "check":
+		case "escape":
+			if escapes++; escapes > 1 {
+				s.bad(n+1, "the directive escape stands twice", "keep one")
+			} else if value != `\` && value != "`" {
+				s.bad(n+1, fmt.Sprintf("directive escape=%s is unknown", clip(value)), "write # escape=` or drop it")
+			} else {
+				theirs = append(theirs, lines[n])
+				continue
+			}
+			theirs = append(theirs, []byte("#\n"))
+			continue
+		case "syntax", "check":
 			theirs = append(theirs, lines[n])
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"syscall"
 
+	"github.com/clusterimage/sealer/kubefile"
 	"github.com/clusterimage/sealer/registry/remote"
 )
 
@@ -14,6 +15,7 @@ import (
 // knowing the command line, or "".
 func hint(err error) string {
 	var dns *net.DNSError
+	var in *kubefile.Error
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
 		return "The disk is full: free space, or drop what no image needs with: sealer prune"
@@ -23,6 +25,8 @@ func hint(err error) string {
 		return "Give credentials for that registry with: sealer login HOST"
 	case errors.Is(err, http.ErrSchemeMismatch):
 		return "If that registry speaks plain http, say so with: --insecure-registry http://HOST[:PORT]"
+	case (errors.Is(err, syscall.ECONNREFUSED) || errors.As(err, &dns)) && errors.As(err, &in) && in.Instruction != "FROM":
+		return "Check the URL and the network; a proxy is told by HTTPS_PROXY, HTTP_PROXY and NO_PROXY."
 	case errors.Is(err, syscall.ECONNREFUSED), errors.As(err, &dns):
 		return "Check the registry's name and the network; a registries.conf (--registries-conf FILE) can name a mirror."
 	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
