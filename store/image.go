@@ -148,8 +148,9 @@ func (s *Store) complete(ctx context.Context, desc ocispec.Descriptor) error {
 // Image returns an image by its name ("nginx" means
 // "docker.io/library/nginx:latest") or by its ID or a unique beginning of that,
 // at least 4 characters. Of an image for several platforms it returns p, or
-// when p is nil the one for this machine, or when there is only one, that. The
-// error wraps ErrNotFound.
+// when p is nil the one for this machine, or the first where there is none: an
+// image for other machines is built and pushed here, too. The error wraps
+// ErrNotFound.
 func (s *Store) Image(ctx context.Context, nameOrID string, p *ocispec.Platform) (*Image, error) {
 	idx, err := s.readIndex()
 	if err != nil {
@@ -170,6 +171,9 @@ func (s *Store) Image(ctx context.Context, nameOrID string, p *ocispec.Platform)
 			want = *p
 		}
 		i := platform.Choose(want, manifests)
+		if i < 0 && p == nil {
+			i = 0
+		}
 		if i < 0 {
 			return nil, fmt.Errorf("image %s for %s: %w: it is here for %s", nameOrID, platform.String(want), ErrNotFound, platformList(manifests))
 		}

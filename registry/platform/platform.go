@@ -8,6 +8,7 @@
 package platform
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -16,17 +17,29 @@ import (
 )
 
 // Parse reads "os/arch[/variant]" or a bare architecture ("arm64", which means
-// linux/arm64), and normalises it.
+// linux/arm64), and normalises it. A system or an architecture that nobody
+// knows is an error: it is misspelt.
 func Parse(s string) (ocispec.Platform, error) {
 	p := s
 	if p != "" && !strings.Contains(p, "/") {
 		p = "linux/" + p
 	}
 	got, err := platforms.Parse(p)
+	if err == nil && !known(got) {
+		err = errors.New("its system or its architecture is unknown")
+	}
 	if err != nil {
 		return ocispec.Platform{}, fmt.Errorf("platform %q: want os/arch[/variant], such as linux/amd64 or linux/arm64: %w", s, err)
 	}
 	return Normalize(got), nil
+}
+
+// known reports whether the system and the architecture of p are such: a word
+// that stands alone must be one.
+func known(p ocispec.Platform) bool {
+	system, err := platforms.Parse(p.OS)
+	architecture, archErr := platforms.Parse(p.Architecture)
+	return err == nil && archErr == nil && system.OS == p.OS && architecture.Architecture == p.Architecture
 }
 
 // ParseList reads platforms separated by commas, drops repetitions and keeps

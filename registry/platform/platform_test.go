@@ -31,7 +31,7 @@ func TestParseList(t *testing.T) {
 			t.Errorf("ParseList(%q) (-want +got):\n%s", in, diff)
 		}
 	}
-	for _, in := range []string{"linux/", "linux/amd64/v1/x", "a b/c"} {
+	for _, in := range []string{"linux/", "linux/amd64/v1/x", "a b/c", "linux", "all", "linux/amd46", "lunix/amd64", "linux/linux", "linux/windows"} {
 		if got, err := platform.ParseList(in); err == nil {
 			t.Errorf("ParseList(%q) = %v, want an error", in, got)
 		}
