@@ -220,7 +220,7 @@ func platformList(manifests []ocispec.Descriptor) string {
 	return strings.Join(out, ", ")
 }
 
-var idPattern = regexp.MustCompile(`^(sha256:)?[0-9a-f]{4,64}$`)
+var idPattern = regexp.MustCompile(`^(sha256:)?[0-9a-f]{4,}$`)
 
 // find returns the entry of index.json that nameOrID means: a name first, then
 // an ID.

@@ -106,7 +106,7 @@ func ParsePrefix(s string) (Prefix, error) {
 
 var (
 	pathName   = regexp.MustCompile(`^[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$`)
-	objectName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
+	objectName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 )
 
 // Target returns the reference by which the cluster asks for r, and whether the
@@ -245,8 +245,8 @@ func (d Redirect) Validate() error {
 	add(err)
 	_, err = parseSelector(d.NamespaceSelector)
 	add(err)
-	if !objectName.MatchString(d.Name) {
-		add(fmt.Errorf("policy name %q: want lower case letters, digits, - and .", d.Name))
+	if !objectName.MatchString(d.Name) || len(d.Name) > 253 {
+		add(fmt.Errorf("policy name %q: want lower case letters, digits, - and ., 253 at the most", d.Name))
 	}
 	add(checkHost("registry", d.Registry))
 	for _, r := range d.SourceRegistries {

@@ -229,6 +229,7 @@ func TestValidate(t *testing.T) {
 		`engine "opa"`:                                {Engine: "opa"},
 		`registry naming "flat"`:                      {Naming: "flat"},
 		`policy name "A B"`:                           {Name: "A B"},
+		`253 at the most`:                             {Name: strings.Repeat("a", 254)},
 		`"a=b=c" is no term`:                          {NamespaceSelector: "x,a=b=c"},
 		`containerd does not know namespaces`:         {Engine: kyverno.Containerd, NamespaceSelector: "a"},
 		`it needs the list of images`:                 {DenyOthers: true},

@@ -145,7 +145,7 @@ func sortedSet(s []string) []string {
 var (
 	// The grammars of the OCI distribution specification, "Pulling manifests".
 	repositoryName = regexp.MustCompile(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$`)
-	tagName        = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}$`)
+	tagName        = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9._-]*$`)
 )
 
 // Validate reports every fault of d, joined: a name, tag or digest that is
@@ -174,7 +174,7 @@ func (d *Document) Validate() error {
 		}
 		tags := map[string]bool{}
 		for _, t := range r.Tags {
-			if !tagName.MatchString(t.Name) || tags[t.Name] {
+			if !tagName.MatchString(t.Name) || len(t.Name) > 128 || tags[t.Name] {
 				bad("repository %s: tag %q", r.Name, t.Name)
 			}
 			tags[t.Name] = true

@@ -83,6 +83,7 @@ func TestParseRejects(t *testing.T) {
 	for name, in := range map[string]string{
 		"path":      strings.Replace(string(good), "library/nginx", "../../nginx", 1),
 		"tag":       strings.Replace(string(good), `"latest"`, `"../x"`, 1),
+		"long tag":  strings.Replace(string(good), `"latest"`, `"`+strings.Repeat("t", 129)+`"`, 1),
 		"digest":    strings.Replace(string(good), `"digest":"sha256:`, `"digest":"sha256:../`, 1),
 		"order":     strings.Replace(string(good), "library/nginx", "zz/nginx", 1),
 		"unknown":   strings.Replace(string(good), `"blobs"`, `"bolbs"`, 1),
