@@ -61,7 +61,8 @@ func (t *target) planApp(ctx context.Context, in *kubefile.App) (step, error) {
 	if in.Kind != "APP" {
 		t.config.Labels[fmt.Sprintf(labelPlugin, strings.ToLower(in.Kind), in.Name)] = "true"
 	}
-	// An application of the base with this name is replaced.
+	// An application of the base with this name is replaced, files and all.
+	replaced := t.app(in.Name) != nil
 	t.config.Applications = slices.DeleteFunc(t.config.Applications, func(a store.Application) bool { return a.Name == in.Name })
 	t.config.Applications = append(t.config.Applications, store.Application{Name: in.Name})
 	dir := store.AppDir(in.Name)
@@ -70,6 +71,10 @@ func (t *target) planApp(ctx context.Context, in *kubefile.App) (step, error) {
 		errs = append(errs, t.faults(in, err))
 	} else if !missing {
 		errs = append(errs, st.recognise(t, t.app(in.Name), st.entries, dir))
+	}
+	if replaced {
+		st.entries, err = arrange(append(st.entries, entry{name: dir, typ: tar.TypeDir, mode: 0o755}, entry{name: path.Join(dir, opaqueName), typ: tar.TypeReg, mode: 0o644}))
+		errs = append(errs, err)
 	}
 	return st, errors.Join(errs...)
 }

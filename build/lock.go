@@ -54,14 +54,16 @@ func (b *builder) pinBase(name ref.Reference) (ref.Reference, error) {
 	case ok:
 		name.Digest = d
 	case b.locksFrom:
-		return name, fmt.Errorf("%w: %s is not in %s: %w", ErrIncomplete, name.Familiar(), b.lockFile(), errNotLocked)
+		return name, fmt.Errorf("%w: %s %w %s: what is built on must be locked, too", ErrIncomplete, name.Familiar(), ErrNotLocked, b.lockFile())
 	default:
 		b.warn(fmt.Sprintf("%s is of an earlier version and does not lock FROM %s: sealer build --lock writes it anew", b.lockFile(), name.Familiar()))
 	}
 	return name, nil
 }
 
-var errNotLocked = errors.New("what is built on must be locked, too")
+// ErrNotLocked is wrapped by the error of a locked build that needs what the
+// lock file does not have.
+var ErrNotLocked = errors.New("is not in the lock file")
 
 // pin sets the digests that the lock file gives. Every image that it lacks is
 // reported.
@@ -77,7 +79,7 @@ func (b *builder) pin(reqs []mirror.Request, private string) error {
 		}
 		d, ok := b.locked[from.String()]
 		if !ok {
-			errs = append(errs, fmt.Errorf("%s is not in %s; asked for by %s", from.Familiar(), b.lockFile(), strings.Join(reqs[i].Asked, ", ")))
+			errs = append(errs, fmt.Errorf("%s %w %s; asked for by %s", from.Familiar(), ErrNotLocked, b.lockFile(), strings.Join(reqs[i].Asked, ", ")))
 			continue
 		}
 		reqs[i].Digest = d

@@ -50,7 +50,7 @@ func (s *Store) Merge(ctx context.Context, o MergeOptions) (ocispec.Descriptor, 
 				return ocispec.Descriptor{}, fmt.Errorf("merge: %w", err)
 			}
 			if err := m.add(n, img); err != nil {
-				return ocispec.Descriptor{}, fmt.Errorf("merge %s: %w", n, err)
+				return ocispec.Descriptor{}, err
 			}
 		}
 		d, err := s.WriteImage(ctx, m.config, m.layers, nil)
@@ -133,18 +133,13 @@ func (m *merger) add(name string, img *Image) error {
 	if first := out.Registry.Name == ""; first {
 		out.Registry = c.Registry
 	} else if out.Registry != c.Registry {
-		return fmt.Errorf("%w: its private registry is %s with the naming %s, that of the images before it %s with %s",
-			ErrInvalid, c.Registry.Name, c.Registry.Naming, out.Registry.Name, out.Registry.Naming)
+		return fmt.Errorf("merge %s: %w: its private registry is %s with the naming %s, that of the images before it %s with %s",
+			name, ErrInvalid, c.Registry.Name, c.Registry.Naming, out.Registry.Name, out.Registry.Naming)
 	}
 	if out.Type == "" || c.Type == TypeKubeInstaller {
 		out.Type = c.Type
 	}
-	for i, l := range img.Layers {
-		if !slices.ContainsFunc(m.layers, func(have Layer) bool { return have.ID == l.ID }) {
-			m.layers = append(m.layers, l)
-			out.Layers = append(out.Layers, c.Layers[i])
-		}
-	}
+	m.stack(img)
 	m.commands(c.Cmd)
 	out.Args.Parent = union(out.Args.Parent, out.Args.Current)
 	out.Args.Parent = union(out.Args.Parent, c.Args.Parent)
@@ -161,7 +156,24 @@ func (m *merger) add(name string, img *Image) error {
 		out.Launch = &Launch{Apps: appendNew(out.Launch.Apps, c.Launch.Apps), Cmds: appendNew(out.Launch.Cmds, c.Launch.Cmds)}
 	}
 	m.images(c.Images)
-	return errors.Join(m.applications(c.Applications), m.served(name, img.Documents))
+	return errors.Join(m.applications(name, c.Applications), m.served(name, img.Documents))
+}
+
+// stack puts the layers of img on top, without what both are built on. A layer
+// that stands twice decides where it stands higher all that it decides below.
+func (m *merger) stack(img *Image) {
+	out := &m.config
+	shared := 0
+	for shared < min(len(img.Layers), len(m.layers)) && img.Layers[shared].ID == m.layers[shared].ID {
+		shared++
+	}
+	m.layers = append(m.layers, img.Layers[shared:]...)
+	out.Layers = append(out.Layers, img.Config.Layers[shared:]...)
+	for i := len(m.layers) - 2; i >= 0; i-- {
+		if id := m.layers[i].ID; slices.ContainsFunc(m.layers[i+1:], func(l Layer) bool { return l.ID == id }) {
+			m.layers, out.Layers = slices.Delete(m.layers, i, i+1), slices.Delete(out.Layers, i, i+1)
+		}
+	}
 }
 
 // commands appends start commands: what two images inherited from one base
@@ -182,7 +194,7 @@ func (m *merger) commands(c Commands) {
 	m.cmds = append(m.cmds, own...)
 }
 
-func (m *merger) applications(list []Application) error {
+func (m *merger) applications(name string, list []Application) error {
 	var errs []error
 	for _, a := range list {
 		i := slices.IndexFunc(m.config.Applications, func(b Application) bool { return a.Name == b.Name })
@@ -190,7 +202,7 @@ func (m *merger) applications(list []Application) error {
 		case i < 0:
 			m.config.Applications = append(m.config.Applications, a)
 		case !reflect.DeepEqual(a, m.config.Applications[i]):
-			errs = append(errs, fmt.Errorf("%w: another application %s is in an image before it", ErrInvalid, a.Name))
+			errs = append(errs, fmt.Errorf("merge %s: %w: its application %s is another than that of an image before it: give one of them another name", name, ErrInvalid, a.Name))
 		}
 	}
 	return errors.Join(errs...)
@@ -215,7 +227,7 @@ func (m *merger) served(name string, docs []*tree.Document) error {
 	var errs []error
 	for _, k := range order {
 		if have, ok := m.tags[k]; ok && have.digest != own[k] {
-			errs = append(errs, fmt.Errorf("%w: %s is %s here and %s in %s", ErrInvalid, k, own[k], have.digest, have.image))
+			errs = append(errs, fmt.Errorf("merge %s: %w: %s is %s here and %s in %s", name, ErrInvalid, k, own[k], have.digest, have.image))
 		}
 		m.tags[k] = tagged{own[k], name}
 	}

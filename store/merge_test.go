@@ -82,6 +82,49 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// TestMergeStacks looks for the files of images that share layers in different
+// orders, and have one twice.
+func TestMergeStacks(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir())
+	base := layer(t, s, file("f", "base"), file("g", "base"))
+	one, two := layer(t, s, file("f", "one")), layer(t, s, file("f", "two"))
+	other := layer(t, s, file("g", "other"))
+	image(t, s, "again", store.Config{}, base, one, two, one)
+	image(t, s, "first", store.Config{}, base, one, other)
+	image(t, s, "later", store.Config{}, base, two, one)
+	image(t, s, "plain", store.Config{}, base)
+	for _, tc := range []struct {
+		images []string
+		f, g   string
+	}{
+		{[]string{"again"}, "one", "base"},
+		{[]string{"first", "later"}, "one", "other"},
+		{[]string{"later", "first"}, "one", "other"},
+		{[]string{"first", "plain"}, "one", "other"},
+		{[]string{"again", "first"}, "one", "other"},
+	} {
+		if _, err := s.Merge(t.Context(), store.MergeOptions{Images: tc.images, Names: names(t, "merged")}); err != nil {
+			t.Fatal(err)
+		}
+		img, err := s.Image(t.Context(), "merged", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(img.Config.Layers) != len(img.Layers) {
+			t.Errorf("%v: %d layers, %d in the config", tc.images, len(img.Layers), len(img.Config.Layers))
+		}
+		r, err := s.Rootfs(img.LayerIDs())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		if diff := cmp.Diff(map[string]string{"f": tc.f, "g": tc.g}, content(t, r)); diff != "" {
+			t.Errorf("%v: %s", tc.images, diff)
+		}
+	}
+}
+
 func TestMergeRefuses(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir())

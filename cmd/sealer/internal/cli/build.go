@@ -249,7 +249,10 @@ func (a *app) runBuild(cmd *cobra.Command, f *buildFlags, args []string) error {
 
 // buildFailed gives the exit code and the advice that belong to err.
 func buildFailed(err error) error {
-	if errors.Is(err, build.ErrIncomplete) {
+	switch {
+	case errors.Is(err, build.ErrNotLocked):
+		return advise(incompleteError{err}, "Write the lock file anew, for all platforms that are built, with: sealer build --lock")
+	case errors.Is(err, build.ErrIncomplete):
 		return advise(incompleteError{err}, "Correct the references, or leave those images out with --ignored-image-list FILE; --allow-missing builds without them. sealer scan --why REF tells which file asks.")
 	}
 	return err
