@@ -5,12 +5,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"io/fs"
 	"os"
 	"slices"
 	"time"
+
+	"github.com/zeebo/blake3"
 
 	"github.com/clusterimage/sealer/store"
 )
@@ -76,6 +77,16 @@ func mode(m fs.FileMode) int64 {
 func writeTar(w io.Writer, list []entry, when time.Time, hashed func(e *entry, sum []byte)) error {
 	tw := tar.NewWriter(w)
 	buf := make([]byte, 256<<10)
+	// What a file is read into: w's own memory where it offers some, since
+	// the tar writer passes content on as it is.
+	buffer := func() []byte {
+		if own, ok := w.(interface{ AvailableBuffer() []byte }); ok {
+			if b := own.AvailableBuffer(); cap(b) > 0 {
+				return b[:min(cap(b), len(buf))]
+			}
+		}
+		return buf
+	}
 	for i := range list {
 		e := &list[i]
 		h := &tar.Header{
@@ -97,7 +108,7 @@ func writeTar(w io.Writer, list []entry, when time.Time, hashed func(e *entry, s
 		if e.typ != tar.TypeReg {
 			continue
 		}
-		if err := writeContent(tw, e, buf, hashed); err != nil {
+		if err := writeContent(tw, e, buffer, hashed); err != nil {
 			return err
 		}
 	}
@@ -107,7 +118,7 @@ func writeTar(w io.Writer, list []entry, when time.Time, hashed func(e *entry, s
 // errChanged says that a file is no longer what it was when the build looked.
 var errChanged = errors.New("it changed while it was read; run the build again when nothing writes to it")
 
-func writeContent(w io.Writer, e *entry, buf []byte, hashed func(e *entry, sum []byte)) (err error) {
+func writeContent(w io.Writer, e *entry, buffer func() []byte, hashed func(e *entry, sum []byte)) (err error) {
 	if e.root == nil {
 		_, err := w.Write(e.data)
 		return err
@@ -117,13 +128,11 @@ func writeContent(w io.Writer, e *entry, buf []byte, hashed func(e *entry, sum [
 		return fmt.Errorf("%s: %w", e.path, plain(err))
 	}
 	defer f.Close()
-	var src io.Reader = io.LimitReader(f, e.size)
-	var h hash.Hash
+	var h *blake3.Hasher
 	if hashed != nil && e.sum == nil {
 		h = newFileHash()
-		src = io.TeeReader(src, h)
 	}
-	n, err := io.CopyBuffer(onlyWriter{w}, src, buf)
+	n, err := copyContent(w, f, e.size, h, buffer)
 	if err != nil {
 		return fmt.Errorf("%s: %w", e.path, plain(err))
 	}
@@ -135,10 +144,29 @@ func writeContent(w io.Writer, e *entry, buf []byte, hashed func(e *entry, sum [
 		return fmt.Errorf("%s: %w", e.path, errChanged)
 	}
 	if h != nil {
-		hashed(e, h.Sum(nil))
+		hashed(e, endFileHash(h))
 	}
 	return nil
 }
 
-// onlyWriter hides ReadFrom, so that io.CopyBuffer uses its buffer.
-type onlyWriter struct{ io.Writer }
+// copyContent copies up to size bytes of r to w and to h, which may be nil.
+func copyContent(w io.Writer, r io.Reader, size int64, h *blake3.Hasher, buffer func() []byte) (n int64, err error) {
+	for n < size {
+		b := buffer()
+		m, err := r.Read(b[:min(int64(len(b)), size-n)])
+		if h != nil {
+			h.Write(b[:m])
+		}
+		if _, err := w.Write(b[:m]); err != nil {
+			return n, err
+		}
+		n += int64(m)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}

@@ -70,6 +70,14 @@ func (w contextWriter) Write(p []byte) (int, error) {
 	return w.Writer.Write(p)
 }
 
+// AvailableBuffer is that of the writer below; see store.WriteLayer.
+func (w contextWriter) AvailableBuffer() []byte {
+	if below, ok := w.Writer.(interface{ AvailableBuffer() []byte }); ok {
+		return below.AvailableBuffer()
+	}
+	return nil
+}
+
 // recall fills in the hashes of the files that have not changed since an
 // earlier build, and returns the bytes that are left, and all.
 func (b *builder) recall(entries []entry) (unknown, total int64) {
@@ -144,7 +152,7 @@ func (b *builder) entriesKey(entries []entry) string {
 			line = line[:0]
 		}
 	}
-	return hex.EncodeToString(h.Sum(nil))
+	return hex.EncodeToString(endFileHash(h))
 }
 
 func appendWord(b []byte, s string) []byte {

@@ -1,7 +1,6 @@
 package build
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -113,7 +112,8 @@ func look(root *os.Root, name string, buf []byte) (object, suspect bool, err err
 		return false, false, err
 	}
 	suspect = len(kyverno.Review(name, content)) > 0
-	return imagelist.MayHavePods(io.MultiReader(bytes.NewReader(content), f), buf), suspect, nil
+	_, err = f.Seek(0, io.SeekStart)
+	return imagelist.MayHavePods(f, buf), suspect, err
 }
 
 func reviewed(name string) bool {

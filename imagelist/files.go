@@ -61,33 +61,63 @@ func MetadataVersion(fsys fs.FS) string {
 // pod spec, or others that Scan must know of, in its first 32 MiB; a longer file
 // holds none that Scan would read. It reads through buf, of 4 KiB or more, so
 // that a rootfs full of binaries costs little, and objects of other kinds, such
-// as large ConfigMaps, are not parsed.
+// as large ConfigMaps, are not parsed. A long text that is an io.Seeker is
+// searched for one word first, and from its beginning once that is found.
 func MayHavePods(r io.Reader, buf []byte) bool {
 	found := make([]bool, len(podWords))
+	search := podWords
+	again, seeks := r.(io.Seeker)
+	if seeks {
+		search = podWords[:1]
+	}
 	kept, total := 0, 0
 	for {
 		n, err := io.ReadFull(r, buf[kept:])
 		if total == 0 && slices.Contains(buf[:min(n, 4096)], 0) {
 			return false
 		}
-		all := buf[:kept+n]
-		if total == 0 && n < len(buf) && !bytes.Contains(all, podWords[0]) {
-			return false // that is all of it, as of most files
+		all, ended := buf[:kept+n], errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		if total == 0 && ended {
+			search = podWords // that is all of it, as of most files
 		}
-		for i, w := range podWords {
-			found[i] = found[i] || bytes.Contains(all, w)
+		if found[0] = found[0] || holdsAPIVersion(all); ended && !found[0] {
+			return false
+		}
+		for i, w := range search[1:] {
+			found[i+1] = found[i+1] || bytes.Contains(all, w)
 		}
 		if total += n; total > maxOther {
 			return false
 		}
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			object, pods := found[0] && found[1], found[2] && found[3]
-			return object && (pods || slices.Contains(found[4:], true))
+		if len(search) == 1 && found[0] {
+			if _, err := again.Seek(0, io.SeekStart); err != nil {
+				return false
+			}
+			search, kept, total = podWords, 0, 0
+			continue
+		}
+		if ended {
+			return found[1] && (found[2] && found[3] || slices.Contains(found[4:], true))
 		}
 		if err != nil {
 			return false
 		}
 		kept = copy(buf, all[len(all)-longestPodWord:]) // a word may lie across
+	}
+}
+
+// holdsAPIVersion is bytes.Contains of podWords[0], made for text that lacks it:
+// a capital letter is found ten times as fast as an "a".
+func holdsAPIVersion(b []byte) bool {
+	const head, tail = "api", "Version"
+	for at := 0; ; at += len(tail) {
+		i := bytes.Index(b[at:], []byte(tail))
+		if i < 0 {
+			return false
+		}
+		if at += i; bytes.HasSuffix(b[:at], []byte(head)) {
+			return true
+		}
 	}
 }
 

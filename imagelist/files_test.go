@@ -1,6 +1,7 @@
 package imagelist_test
 
 import (
+	"io"
 	"strings"
 	"testing"
 
@@ -28,8 +29,10 @@ func TestMayHavePods(t *testing.T) {
 		"as long as is looked into": {object + strings.Repeat(" ", 32<<20-len(object)), true},
 		"too long":                  {object + strings.Repeat(" ", 32<<20), false},
 	} {
-		if got := imagelist.MayHavePods(strings.NewReader(c.content), make([]byte, size)); got != c.want {
-			t.Errorf("%s: %v", name, got)
+		for _, r := range []io.Reader{strings.NewReader(c.content), io.MultiReader(strings.NewReader(c.content))} { // with Seek, and without
+			if got := imagelist.MayHavePods(r, make([]byte, size)); got != c.want {
+				t.Errorf("%s: %T: %v", name, r, got)
+			}
 		}
 	}
 	for before := size - len(object) - 5; before < size+5; before++ { // the words lie across the end of the buffer

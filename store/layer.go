@@ -51,6 +51,8 @@ func (l Layer) isRegistry() bool {
 // in one pass it is hashed, compressed into a blob and unpacked, and both
 // appear together. Directories need not be listed before their files.
 // Deletions are written as ".wh." files (see the package's documentation).
+// The writer has AvailableBuffer, as bufio.Writer has: what is written out of
+// that is not copied.
 // The error wraps ErrInvalid for a tar that tries to leave its layer, and
 // write's error when that failed.
 func (s *Store) WriteLayer(ctx context.Context, o LayerOptions, write func(w io.Writer) error) (_ Layer, err error) {

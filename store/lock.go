@@ -66,8 +66,7 @@ func (s *Store) claim(ctx context.Context, name string, done func() bool) (*os.F
 		}
 		err = waitFlock(ctx, f, true)
 		if err == nil && same(f, path) && !done() {
-			err = f.Truncate(0)
-			if err == nil {
+			if err = empty(f); err == nil {
 				return f, nil
 			}
 		}
@@ -75,6 +74,16 @@ func (s *Store) claim(ctx context.Context, name string, done func() bool) (*os.F
 			return nil, errors.Join(err, cerr)
 		}
 	}
+}
+
+// empty removes what is in f. A file that has nothing is let be: ext4 writes one
+// that was truncated to the disk when it is closed, and the closer waits.
+func empty(f *os.File) error {
+	fi, err := f.Stat()
+	if err != nil || fi.Size() == 0 {
+		return err
+	}
+	return f.Truncate(0)
 }
 
 // tempFile makes a locked temporary file in ROOT/tmp.

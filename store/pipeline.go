@@ -18,6 +18,9 @@ import (
 // no further back than this; more costs memory, less costs compression.
 const pieceSize = 4 << 20
 
+// flushPieces is how many pieces are written until the disk begins with them.
+const flushPieces = 64 << 20 / pieceSize
+
 // A pipeline takes a tar once and hashes, compresses and unpacks it at the
 // same time. Each piece of it is shared by the three, read-only.
 type pipeline struct {
@@ -95,9 +98,23 @@ func (p *pipeline) run(ctx context.Context, write func(w io.Writer) error) (done
 			return nil
 		})
 	}
+	// What is on the disk before the commit need not be waited for there. That
+	// it fails early is no fault: the commit flushes all again.
+	flush := make(chan struct{}, 1)
 	g.Go(func() error {
+		for range flush {
+			_ = syncFS(p.blob)
+		}
+		return nil
+	})
+	g.Go(func() error {
+		defer close(flush)
 		w := newBlobWriter(p.blob, unlimited)
+		n := 0
 		for pc := range p.packed {
+			if n++; n%flushPieces == 0 && len(flush) == 0 {
+				flush <- struct{}{}
+			}
 			out := <-pc.out
 			if out.err != nil {
 				return out.err
@@ -159,7 +176,11 @@ func (w *pieceWriter) Write(b []byte) (int, error) {
 			}
 		}
 		n := min(len(b), pieceSize-len(w.cur.buf))
-		w.cur.buf = append(w.cur.buf, b[:n]...)
+		if free := w.cur.buf[len(w.cur.buf):cap(w.cur.buf)]; len(free) >= n && &free[0] == &b[0] {
+			w.cur.buf = w.cur.buf[:len(w.cur.buf)+n] // AvailableBuffer gave it
+		} else {
+			w.cur.buf = append(w.cur.buf, b[:n]...)
+		}
 		b = b[n:]
 		w.n += int64(n)
 		if len(w.cur.buf) == pieceSize {
@@ -169,6 +190,16 @@ func (w *pieceWriter) Write(b []byte) (int, error) {
 		}
 	}
 	return total, nil
+}
+
+// AvailableBuffer returns an empty slice of what is free in the current piece,
+// to be filled and passed to the Write that follows: such a Write copies
+// nothing. It may have no capacity.
+func (w *pieceWriter) AvailableBuffer() []byte {
+	if w.cur == nil && w.next() != nil {
+		return nil // Write will say why
+	}
+	return w.cur.buf[len(w.cur.buf):]
 }
 
 func (w *pieceWriter) next() error {
