@@ -25,7 +25,7 @@ import (
 // merged rootfs. They are kept for each layer, so that a build that changes one
 // does not read the others.
 type layerFacts struct {
-	Objects  []string // may hold pod specs
+	Objects  []string // hold Kubernetes objects
 	Suspects []string // policies and scripts that Kyverno's review warns of
 }
 
@@ -104,16 +104,18 @@ func look(root *os.Root, name string, buf []byte) (object, suspect bool, err err
 		return false, false, err
 	}
 	defer f.Close()
-	if !reviewed(name) {
-		return imagelist.MayHavePods(f, buf), false, nil
+	if reviewed(name) {
+		content, err := io.ReadAll(io.LimitReader(f, kyverno.MaxManifest))
+		if err != nil {
+			return false, false, err
+		}
+		suspect = len(kyverno.Review(name, content)) > 0
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			return false, false, err
+		}
 	}
-	content, err := io.ReadAll(io.LimitReader(f, kyverno.MaxManifest))
-	if err != nil {
-		return false, false, err
-	}
-	suspect = len(kyverno.Review(name, content)) > 0
-	_, err = f.Seek(0, io.SeekStart)
-	return imagelist.MayHavePods(f, buf), suspect, err
+	object, err = imagelist.HasObjects(f, buf)
+	return object, suspect, err
 }
 
 func reviewed(name string) bool {

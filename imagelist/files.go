@@ -57,13 +57,33 @@ func MetadataVersion(fsys fs.FS) string {
 	return text(n, "version")
 }
 
-// MayHavePods reports whether r is text that may hold Kubernetes objects with a
+// HasObjects reports whether f holds what Scan would look at in a file outside
+// the directories that are made for manifests. It reads through buf, of 4 KiB or
+// more.
+func HasObjects(f io.ReadSeeker, buf []byte) (bool, error) {
+	if !mayHavePods(f, buf) {
+		return false, nil
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return false, err
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxOther))
+	return len(objects(data)) > 0, err
+}
+
+// objects returns the documents of data that are Kubernetes objects.
+func objects(data []byte) []document {
+	docs, _ := documents(blankActions(data))
+	return slices.DeleteFunc(docs, func(d document) bool { return text(d.node, "apiVersion") == "" || text(d.node, "kind") == "" })
+}
+
+// mayHavePods reports whether r is text that may hold Kubernetes objects with a
 // pod spec, or others that Scan must know of, in its first 32 MiB; a longer file
 // holds none that Scan would read. It reads through buf, of 4 KiB or more, so
 // that a rootfs full of binaries costs little, and objects of other kinds, such
 // as large ConfigMaps, are not parsed. A long text that is an io.Seeker is
 // searched for one word first, and from its beginning once that is found.
-func MayHavePods(r io.Reader, buf []byte) bool {
+func mayHavePods(r io.Reader, buf []byte) bool {
 	found := make([]bool, len(podWords))
 	search := podWords
 	again, seeks := r.(io.Seeker)
@@ -134,7 +154,7 @@ var podWords = func() [][]byte {
 
 var longestPodWord = len(slices.MaxFunc(podWords, func(a, b []byte) int { return cmp.Compare(len(a), len(b)) }))
 
-// mayHavePods is MayHavePods for a file.
+// mayHavePods is mayHavePods of a file.
 func (s *scanner) mayHavePods(name string) bool {
 	f, err := s.fsys.Open(name)
 	if err != nil {
@@ -144,5 +164,5 @@ func (s *scanner) mayHavePods(name string) bool {
 	if s.buf == nil {
 		s.buf = make([]byte, 64<<10)
 	}
-	return MayHavePods(f, s.buf)
+	return mayHavePods(f, s.buf)
 }

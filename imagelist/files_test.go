@@ -1,17 +1,17 @@
 package imagelist_test
 
 import (
-	"io"
 	"strings"
 	"testing"
 
 	"github.com/clusterimage/sealer/imagelist"
 )
 
-func TestMayHavePods(t *testing.T) {
+func TestHasObjects(t *testing.T) {
 	t.Parallel()
 	const size = 4096
 	object := "apiVersion: v1\nkind: Pod\nspec: {containers: [{image: a}]}\n"
+	long := strings.Repeat("---\n"+strings.Repeat("\n", 1<<20-4), 32) // a document has its own limit
 	for name, c := range map[string]struct {
 		content string
 		want    bool
@@ -23,21 +23,23 @@ func TestMayHavePods(t *testing.T) {
 		"init containers":           {`{"apiVersion":"v1","kind":"Pod","spec":{"initContainers":[{"image":"a"}]}}`, true},
 		"a definition":              {"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n", true},
 		"of a family":               {"apiVersion: kubevirt.io/v1\nkind: KubeVirt\n", true},
+		"words of an object":        {"kind ontainers image apiVersion", false},
+		"not its keys":              {"a: {apiVersion: v1, kind: Pod, spec: {containers: [{image: a}]}}\n", false},
+		"with actions":              {strings.Replace(object, "a}", "{{ .A }}:1}", 1), true},
 		"binary":                    {"\x00" + object, false},
-		"exactly one buffer":        {strings.Repeat(" ", size-len(object)) + object, true},
-		"words buffers apart":       {"kind ontainers" + strings.Repeat(" ", 3*size) + "image apiVersion", true},
-		"as long as is looked into": {object + strings.Repeat(" ", 32<<20-len(object)), true},
-		"too long":                  {object + strings.Repeat(" ", 32<<20), false},
+		"exactly one buffer":        {strings.Repeat("\n", size-len(object)) + object, true},
+		"words buffers apart":       {"kind: Pod\nspec: {containers: [{}]}\n" + strings.Repeat("\n", 3*size) + "image: a\napiVersion: v1\n", true},
+		"as long as is looked into": {object + long[:32<<20-len(object)], true},
+		"too long":                  {object + long, false},
 	} {
-		for _, r := range []io.Reader{strings.NewReader(c.content), io.MultiReader(strings.NewReader(c.content))} { // with Seek, and without
-			if got := imagelist.MayHavePods(r, make([]byte, size)); got != c.want {
-				t.Errorf("%s: %T: %v", name, r, got)
-			}
+		got, err := imagelist.HasObjects(strings.NewReader(c.content), make([]byte, size))
+		if got != c.want || err != nil {
+			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
 	for before := size - len(object) - 5; before < size+5; before++ { // the words lie across the end of the buffer
-		if !imagelist.MayHavePods(strings.NewReader(strings.Repeat(" ", before)+object), make([]byte, size)) {
-			t.Errorf("not found after %d bytes", before)
+		if got, err := imagelist.HasObjects(strings.NewReader(strings.Repeat("\n", before)+object), make([]byte, size)); !got || err != nil {
+			t.Errorf("not found after %d bytes: %v", before, err)
 		}
 	}
 }

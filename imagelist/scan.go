@@ -64,7 +64,7 @@ type Options struct {
 	// Paths are the files and directories of fsys that are read; empty means
 	// all.
 	Paths []string
-	// Objects, when it is not nil, are the files that MayHavePods is true for:
+	// Objects, when it is not nil, are the files that HasObjects is true for:
 	// outside of manifests and charts no other is opened.
 	Objects map[string]bool `json:"-"` // it tells nothing that the files do not
 	// Mode is ModeAuto ("" too), ModeSealer or ModeOff.
@@ -320,7 +320,8 @@ func (s *scanner) otherFile(name string) {
 	if err != nil || info.Size() > maxOther || info.Size() == 0 {
 		return
 	}
-	if !kustomizationFile(name) && !s.mayHavePods(name) {
+	kustomization := kustomizationFile(name)
+	if !kustomization && s.o.Objects == nil && !s.mayHavePods(name) {
 		return
 	}
 	data, err := readLimited(s.fsys, name, maxOther)
@@ -328,13 +329,11 @@ func (s *scanner) otherFile(name string) {
 		return
 	}
 	s.res.Files++
-	if strings.Contains(string(data), "{{") {
-		data = blankActions(data)
+	docs := objects(data)
+	if kustomization { // it may lack kind and version
+		docs, _ = documents(blankActions(data))
 	}
-	docs, _ := documents(data)
 	for _, d := range docs {
-		if kustomizationFile(name) || text(d.node, "apiVersion") != "" && text(d.node, "kind") != "" {
-			s.document(place{file: name, base: d.line, podSpecsOnly: true, limit: High}, d)
-		}
+		s.document(place{file: name, base: d.line, podSpecsOnly: true, limit: High}, d)
 	}
 }

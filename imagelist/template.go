@@ -22,15 +22,15 @@ func blankActions(data []byte) []byte {
 	if !bytes.Contains(data, []byte("{{")) {
 		return data
 	}
-	var out bytes.Buffer
+	out := make([]byte, 0, len(data)+len(data)/8)
 	for line := range bytes.Lines(data) { // most have none, and need no expression
 		if bytes.Contains(line, []byte("{{")) {
 			line = actionLine.ReplaceAll(line, []byte("$1"))
 			line = action.ReplaceAll(line, []byte(actionMark))
 		}
-		out.Write(line)
+		out = append(out, line...)
 	}
-	return out.Bytes()
+	return out
 }
 
 // unmark shows what the mark stands for.
