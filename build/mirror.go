@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -265,16 +266,20 @@ func (t *target) complete(ctx context.Context, found *imagelist.Result, docs []*
 		references = append(references, im.Reference)
 		askers[im.Reference] = asked(im.Findings)
 	}
+	var ids []digest.Digest // layers without a registry tree have no say
+	var dirs []string
+	for _, l := range t.layers {
+		dir := t.b.s.LayerDir(l.ID)
+		if _, err := os.Lstat(filepath.Join(dir, tree.Root)); err == nil {
+			ids, dirs = append(ids, l.ID), append(dirs, dir)
+		}
+	}
 	// Layers do not change: what resolved once does, as long as its files are
 	// here.
 	o := registry.VerifyOptions{Naming: t.config.Registry.Naming, Private: t.config.Registry.Name, Platforms: []ocispec.Platform{t.platform}}
-	whole := t.b.cacheFile("whole", cacheKey("whole", t.ids(), references, o))
+	whole := t.b.cacheFile("whole", cacheKey("whole", ids, references, o))
 	if _, err := os.Stat(whole); err == nil && !t.b.o.NoCache && t.present(docs) {
 		return nil
-	}
-	var dirs []string
-	for _, l := range t.layers {
-		dirs = append(dirs, t.b.s.LayerDir(l.ID))
 	}
 	missing, err := registry.Verify(ctx, dirs, references, o)
 	if err != nil {

@@ -93,10 +93,10 @@ func mayHavePods(r io.Reader, buf []byte) bool {
 	kept, total := 0, 0
 	for {
 		n, err := io.ReadFull(r, buf[kept:])
-		if total == 0 && slices.Contains(buf[:min(n, 4096)], 0) {
+		all, ended := buf[:kept+n], errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		if bytes.IndexByte(all[kept:], 0) >= 0 {
 			return false
 		}
-		all, ended := buf[:kept+n], errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 		if total == 0 && ended {
 			search = podWords // that is all of it, as of most files
 		}

@@ -27,6 +27,7 @@ func TestHasObjects(t *testing.T) {
 		"not its keys":              {"a: {apiVersion: v1, kind: Pod, spec: {containers: [{image: a}]}}\n", false},
 		"with actions":              {strings.Replace(object, "a}", "{{ .A }}:1}", 1), true},
 		"binary":                    {"\x00" + object, false},
+		"binary further down":       {object + strings.Repeat("\n", 3*size) + "\x00", false},
 		"exactly one buffer":        {strings.Repeat("\n", size-len(object)) + object, true},
 		"words buffers apart":       {"kind: Pod\nspec: {containers: [{}]}\n" + strings.Repeat("\n", 3*size) + "image: a\napiVersion: v1\n", true},
 		"as long as is looked into": {object + long[:32<<20-len(object)], true},

@@ -141,6 +141,17 @@ func (r *Rootfs) walk(name string, follow bool) (place, []int, error) {
 		if parts == nil {
 			return place{}, nil, fs.ErrNotExist // the element before is a file
 		}
+		if name := path.Join(at, elem); len(rest) > 0 {
+			r.mu.Lock()
+			known := r.dirs[name]
+			r.mu.Unlock()
+			if known != nil {
+				at, parts = name, known
+				chain = append(chain, parts)
+				last = place{path: at}
+				continue
+			}
+		}
 		p, ok := r.find(at, parts, elem)
 		if !ok || strings.HasPrefix(elem, whiteoutPrefix) {
 			return place{}, nil, fs.ErrNotExist
