@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -18,7 +17,6 @@ import (
 // become ".wh." files.
 type upperWalker struct {
 	root    *os.Root
-	dir     string
 	opaque  string // the attribute of a directory that hides the lower ones
 	warn    func(msg string)
 	entries []entry
@@ -55,17 +53,18 @@ func (u *upperWalker) add(name string, fi fs.FileInfo) error {
 		return fmt.Errorf("%s: %w", name, layerName(name))
 	case m.IsDir():
 		e.typ = tar.TypeDir
-		if err := u.attributes(&e, m, 0o500); err != nil {
+		opaque, err := u.attributes(&e, m, 0o500)
+		if err != nil {
 			return err
 		}
 		u.entries = append(u.entries, e)
-		if u.isOpaque(name) {
+		if opaque {
 			u.entries = append(u.entries, entry{name: path.Join(name, opaqueName), typ: tar.TypeReg, mode: 0o644})
 		}
 		return u.walk(name)
 	case m.IsRegular():
 		e.typ, e.size, e.root, e.path = tar.TypeReg, fi.Size(), u.root, name
-		if err := u.attributes(&e, m, 0o400); err != nil {
+		if _, err := u.attributes(&e, m, 0o400); err != nil {
 			return err
 		}
 	case m&fs.ModeSymlink != 0:
@@ -88,28 +87,29 @@ func isWhiteout(fi fs.FileInfo) bool {
 	return ok && fi.Mode()&fs.ModeCharDevice != 0 && st.Rdev == 0
 }
 
-func (u *upperWalker) isOpaque(name string) bool {
-	var buf [1]byte
-	n, err := unix.Lgetxattr(filepath.Join(u.dir, filepath.FromSlash(name)), u.opaque, buf[:])
-	return err == nil && n == 1 && buf[0] == 'y'
-}
-
-// attributes reads the extended attributes of e that a layer keeps. Its owner,
-// who reads it from now on, gets what they lack of the permissions need.
-func (u *upperWalker) attributes(e *entry, m fs.FileMode, need fs.FileMode) error {
+// attributes reads the extended attributes of e that a layer keeps, and whether
+// it is opaque. Its owner, who reads it from now on, gets what they lack of the
+// permissions need.
+func (u *upperWalker) attributes(e *entry, m fs.FileMode, need fs.FileMode) (opaque bool, err error) {
 	if m&need != need {
 		if err := u.root.Chmod(e.name, m|need); err != nil {
-			return fmt.Errorf("%s: %w", e.name, plain(err))
+			return false, fmt.Errorf("%s: %w", e.name, plain(err))
 		}
 	}
-	var err error
-	if e.xattrs, err = store.Attributes(filepath.Join(u.dir, filepath.FromSlash(e.name))); err != nil {
-		return fmt.Errorf("extended attributes of %s: %w", e.name, err)
+	f, err := u.root.Open(e.name)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", e.name, plain(err))
+	}
+	defer f.Close()
+	if e.xattrs, err = store.Attributes(f); err != nil {
+		return false, fmt.Errorf("extended attributes of %s: %w", e.name, err)
 	}
 	if v, ok := e.xattrs[store.AttributeCapability]; ok {
 		e.xattrs[store.AttributeCapability] = string(capabilities([]byte(v)))
 	}
-	return nil
+	var mark [1]byte
+	n, err := unix.Fgetxattr(int(f.Fd()), u.opaque, mark[:])
+	return err == nil && n == 1 && mark[0] == 'y', nil
 }
 
 // capabilities returns a file's capabilities without the user namespace in

@@ -84,9 +84,14 @@ func (s *Store) overlayLayer(ctx context.Context, id digest.Digest, userxattr bo
 	return made, nil
 }
 
-func hasWhiteouts(dir string) (bool, error) {
+func hasWhiteouts(dir string) (_ bool, err error) {
+	root, err := os.OpenRoot(dir) // whose paths may be longer than the kernel's
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
 	found := errors.New("found")
-	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+	err = fs.WalkDir(root.FS(), ".", func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && strings.HasPrefix(d.Name(), whiteoutPrefix) {
 			return found
 		}

@@ -115,21 +115,26 @@ func makeNode(in *os.Root, name string, h *tar.Header) error {
 	return nil
 }
 
-// Attributes returns the extended attributes of the file at path that layers
-// keep, nil when it has none. It follows no link.
-func Attributes(path string) (map[string]string, error) {
+// Attributes returns the extended attributes of a file or directory that layers
+// keep, nil when it has none.
+func Attributes(f *os.File) (map[string]string, error) {
 	const most = 64 << 10 // of the names, and of a value; xattr(7)
+	fd := int(f.Fd())
+	n, err := unix.Flistxattr(fd, nil)
+	if n == 0 || errors.Is(err, unix.ENOTSUP) {
+		return nil, nil
+	}
 	buf := make([]byte, most)
-	n, err := unix.Llistxattr(path, buf)
-	if err != nil && !errors.Is(err, unix.ENOTSUP) {
+	n, err = unix.Flistxattr(fd, buf)
+	if err != nil {
 		return nil, err
 	}
 	var out map[string]string
-	for name := range strings.SplitSeq(string(buf[:max(n, 0)]), "\x00") {
+	for name := range strings.SplitSeq(string(buf[:n]), "\x00") {
 		if !KeepsAttribute(name) {
 			continue
 		}
-		n, err := unix.Lgetxattr(path, name, buf)
+		n, err := unix.Fgetxattr(fd, name, buf)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -181,11 +186,16 @@ func setOpaque(dir string, userxattr bool) error {
 // copyAttributes gives to the owner, mode, times and extended attributes of
 // from.
 func copyAttributes(from, to string) error {
-	fi, err := os.Stat(from)
+	f, err := os.Open(from)
 	if err != nil {
 		return err
 	}
-	extended, err := Attributes(from)
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	extended, err := Attributes(f)
 	if err != nil {
 		return fmt.Errorf("extended attributes of %s: %w", from, err)
 	}

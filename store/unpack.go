@@ -164,26 +164,6 @@ func localName(name string) (string, error) {
 	return path.Clean(strings.TrimLeft(path.Clean("/"+name), "/")), nil
 }
 
-// dir makes a directory, or keeps the one that is there.
-func (u *unpacker) dir(name string, h *tar.Header) error {
-	if err := u.leave(); err != nil {
-		return err
-	}
-	if name != "." {
-		if fi, err := u.root.Lstat(name); err == nil && !fi.IsDir() {
-			if err := u.root.Remove(name); err != nil {
-				return hostile(err)
-			}
-		}
-		if err := u.mkdirAll(name); err != nil {
-			return hostile(err)
-		}
-	}
-	h.Name = name
-	u.dirs = append(u.dirs, h)
-	return nil
-}
-
 // file writes a regular file.
 func (u *unpacker) file(name string, h *tar.Header, r io.Reader) error {
 	if h.Size > u.o.limit-u.size {
@@ -291,24 +271,6 @@ func (u *unpacker) enter(name string) (*os.Root, error) {
 	return in, nil
 }
 
-// mkdirAll makes a directory and its parents with mode 0755, whatever the umask
-// is.
-func (u *unpacker) mkdirAll(name string) error {
-	for i := range len(name) + 1 {
-		if i < len(name) && name[i] != '/' {
-			continue
-		}
-		err := u.root.Mkdir(name[:i], 0o755)
-		if err == nil {
-			err = u.root.Chmod(name[:i], 0o755)
-		}
-		if err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-	}
-	return nil
-}
-
 // leave closes the directory that was entered last.
 func (u *unpacker) leave() error {
 	if u.parent == nil {
@@ -317,19 +279,6 @@ func (u *unpacker) leave() error {
 	in := u.parent
 	u.parent = nil
 	return in.Close()
-}
-
-// extended sets the extended attributes of a directory.
-func (u *unpacker) extended(h *tar.Header) error {
-	if len(h.PAXRecords) == 0 {
-		return nil
-	}
-	f, err := u.root.Open(h.Name)
-	if err != nil {
-		return hostile(err)
-	}
-	defer f.Close()
-	return setAttributes(f, h.PAXRecords)
 }
 
 // attributes sets owner, mode and times.

@@ -4,8 +4,10 @@ import (
 	"archive/tar"
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/clusterimage/sealer/store"
@@ -103,6 +105,30 @@ func TestWriteLayerIsHostile(t *testing.T) {
 }
 
 // A blob that unpacks to more than it should is refused before the disk fills.
+// TestDeep unpacks a directory that lies deeper than the kernel's paths reach,
+// and with no entry for what is above it. With time that grows faster than the
+// depth it would not end.
+func TestDeep(t *testing.T) {
+	t.Parallel()
+	s, _ := outside(t)
+	name := strings.Repeat("d/", 2500) + "file"
+	l, err := s.WriteLayer(t.Context(), store.LayerOptions{}, func(w io.Writer) error {
+		tw := tar.NewWriter(w)
+		return errors.Join(tw.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644}), tw.Close())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.OpenRoot(s.LayerDir(l.ID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	if _, err := root.Stat(name); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestBomb(t *testing.T) {
 	t.Parallel()
 	from := open(t, t.TempDir())

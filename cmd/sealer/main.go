@@ -21,7 +21,11 @@ func run() int {
 	if len(os.Args) > 1 && os.Args[1] == build.RunCommand {
 		return build.RunChild()
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // as it is under nohup
+		ends = append(ends, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	defer stop()
 	// After the first signal the default handling is back, so that a second
 	// one ends a program that does not stop.
