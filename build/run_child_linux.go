@@ -85,6 +85,9 @@ func (c *runConfig) run() (int, error) {
 			return 0, fmt.Errorf("limit the processes: %w", err)
 		}
 	}
+	if c.UserXattr || !c.Chroot { // a rootfs with programs of its own may have them run as other users
+		keepOwners()
+	}
 	program, err := lookPath(c.Args[0], c.Env)
 	if err != nil {
 		return 0, err
