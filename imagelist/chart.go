@@ -26,6 +26,7 @@ type source struct {
 
 	templates map[string]template // by the engine's name
 	aliases   map[string]string   // of dependencies: the name they lie under
+	local     map[string]string   // directories of dependencies: where they lie beside the chart
 }
 
 // A template is one file that renders.
@@ -77,6 +78,11 @@ func (c *source) templateFile(name string) string {
 func (c *source) file(name string) string {
 	if c.archive {
 		return c.path + ":" + path.Join(c.chart.Name(), name)
+	}
+	for dir := path.Dir(name); len(c.local) > 0 && dir != "."; dir = path.Dir(dir) {
+		if at, ok := c.local[dir]; ok {
+			return at + strings.TrimPrefix(name, dir)
+		}
 	}
 	return path.Join(c.path, name)
 }
@@ -141,6 +147,9 @@ func (s *scanner) loadChart(name string) (*source, error) {
 	}
 	c.chart, err = loader.LoadFiles(c.files)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.localDependencies(c); err != nil {
 		return nil, err
 	}
 	c.addTemplates(c.chart)

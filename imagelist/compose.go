@@ -74,6 +74,7 @@ func (g parts) value(r role) string {
 // inherited is what maps further out say for the images in them.
 type inherited struct {
 	registry, tag, version string
+	prefix                 string // registry and namespace
 	appVersion             string // of a chart, for the values of a chart
 }
 
@@ -107,8 +108,24 @@ func notForImages(of string) bool {
 // compose finds the references that are split over pairs. imageKey says that
 // the map they stand in is the value of an image key.
 func compose(pairs []pair, imageKey bool, in inherited) []composition {
-	groups := map[string]*parts{}
-	var order []string
+	groups, order := grouped(pairs)
+	var out []composition
+	for _, of := range order {
+		g := groups[of]
+		if g.value(registryRole) == "" && of != "" && groups[""] != nil && g[repositoryRole] != nil {
+			g[registryRole] = groups[""][registryRole]
+		}
+		if c, ok := g.compose(imageKey, in); ok && noImage(c.at.key, c.written) == "" {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// grouped returns the parts of each image that pairs name, and the order of
+// the images.
+func grouped(pairs []pair) (groups map[string]*parts, order []string) {
+	groups = map[string]*parts{}
 	for i := range pairs {
 		of, r := roleOf(pairs[i].key)
 		if r == noRole || notForImages(of) {
@@ -124,14 +141,21 @@ func compose(pairs []pair, imageKey bool, in inherited) []composition {
 			g[r] = &pairs[i]
 		}
 	}
-	var out []composition
+	return groups, order
+}
+
+// untagged returns the pairs that name a repository beside a tag that is left
+// empty, which is not "latest" then.
+func untagged(pairs []pair, imageKey bool) (out []pair) {
+	groups, order := grouped(pairs)
 	for _, of := range order {
 		g := groups[of]
-		if g.value(registryRole) == "" && of != "" && groups[""] != nil && g[repositoryRole] != nil {
-			g[registryRole] = groups[""][registryRole]
+		base, at := g.base(imageKey, inherited{})
+		if at == nil || g[tagRole] == nil && g[versionRole] == nil || g.value(tagRole)+g.value(versionRole)+g.value(digestRole) != "" {
+			continue
 		}
-		if c, ok := g.compose(imageKey, in); ok && noImage(c.at.key, c.written) == "" {
-			out = append(out, c)
+		if _, tag := splitTag(base); tag == "" && !strings.Contains(base, "@") && hasHost(base) && noImage(at.key, base) == "" {
+			out = append(out, *at)
 		}
 	}
 	return out
@@ -186,6 +210,9 @@ func (g parts) compose(imageKey bool, in inherited) (composition, bool) {
 		return composition{}, false // the domain of a registry, or a switch
 	}
 	v := judge(at.key, c.written)
+	if isNamespace(v.ref) {
+		return c, true // nothing is added of it, but the gap is told
+	}
 	if v.confidence == "" || v.confidence == Low && g[tagRole] == nil {
 		return composition{}, false
 	}
@@ -216,6 +243,9 @@ func (g parts) base(imageKey bool, in inherited) (string, *pair) {
 	if registry == "" && !strings.ContainsAny(base, "/:@") && in.registry != "" && in.tag != "" && at == g[imageRole] {
 		registry = in.registry // Istio: a bare image, hub and tag further out
 	}
+	if registry == "" && !strings.ContainsAny(base, "/:@") {
+		registry = in.prefix
+	}
 	if registry != "" && !hasHost(base) && !strings.HasPrefix(base, registry+"/") {
 		base = strings.TrimSuffix(registry, "/") + "/" + base
 	}
@@ -231,7 +261,7 @@ func (g parts) inheritedTag(at *pair, base string, imageKey bool, in inherited) 
 		return in.version
 	case at == g[imageRole] && in.registry != "" && in.tag != "" && strings.HasPrefix(base, in.registry+"/"):
 		return in.tag
-	case in.appVersion != "" && (g[tagRole] != nil || imageKey):
+	case in.appVersion != "" && (g[tagRole] != nil || g[versionRole] != nil || imageKey):
 		return in.appVersion
 	case g[tagRole] != nil && in.tag != "":
 		return in.tag

@@ -3,6 +3,7 @@ package imagelist
 import (
 	"encoding/base64"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -71,30 +72,52 @@ func (s *scanner) embedded(p place, n *yaml.Node, field string) {
 	if n == nil || p.embedded >= maxEmbedded || len(n.Value) > maxDocument || !strings.Contains(n.Value, "\n") && len(n.Value) < 4 {
 		return
 	}
+	docs, faults := inside(&p, n, field)
+	for _, d := range docs {
+		q := p
+		q.base += d.line
+		s.embeddedDocument(q, d.node)
+	}
+	if len(docs) == 0 || len(faults) > 0 {
+		s.lines(p, n.Value)
+	}
+}
+
+// inside returns the maps and lists in a string, and makes p their place.
+func inside(p *place, n *yaml.Node, field string) ([]document, []docError) {
 	p.embedded++
 	p.prefix += field + ":"
-	literal := isLiteral(n)
-	if literal {
+	if isLiteral(n) {
 		p.base += n.Line
 	} else {
 		p.fixed = n.Line
 	}
 	docs, faults := documents(blankActions([]byte(n.Value)))
-	parsed := false
+	return slices.DeleteFunc(docs, func(d document) bool {
+		return check(d.node) != nil || !isMap(d.node) && !isSeq(d.node)
+	}), faults
+}
+
+// mayHoldPods reports whether a string is a block that may have a pod spec in
+// it: the template of an agent, a manifest.
+func mayHoldPods(s string) bool {
+	return strings.Contains(s, "\n") && strings.Contains(s, "image") && strings.Contains(s, "ontainers")
+}
+
+// embeddedPods takes the pod specs of a document in a string whose key does
+// not say what it is.
+func (s *scanner) embeddedPods(p place, n *yaml.Node, field string) {
+	if p.embedded >= maxEmbedded || len(n.Value) > maxDocument {
+		return
+	}
+	docs, _ := inside(&p, n, field)
 	for _, d := range docs {
-		if check(d.node) != nil {
-			continue
-		}
-		if !isMap(d.node) && !isSeq(d.node) {
-			continue
-		}
-		parsed = true
 		q := p
 		q.base += d.line
-		s.embeddedDocument(q, d.node)
-	}
-	if !parsed || len(faults) > 0 {
-		s.lines(p, n.Value)
+		if q.limit == "" {
+			q.limit = High
+		}
+		s.podSpecsIn(q, d.node, "")
 	}
 }
 
@@ -120,6 +143,10 @@ func (s *scanner) embeddedDocument(p place, n *yaml.Node) {
 
 var assignment = regexp.MustCompile(`^[\s-]*(?:export\s+|set\s+)?["']?([A-Za-z_][\w.-]*)["']?\s*(?:=|:)\s*["']?([^\s"',;]+)["']?\s*[,;]?\s*(?:[#;].*)?$`)
 
+// property is a line of Java properties that white space divides; only those
+// with a dotted key are told from a sentence.
+var property = regexp.MustCompile(`^\s*([A-Za-z_][\w-]*(?:\.[\w-]+)+)\s+(\S+)\s*$`)
+
 // lines looks at a text that is neither YAML nor JSON: settings, one a line,
 // and the words of commands.
 func (s *scanner) lines(p place, text string) {
@@ -132,7 +159,11 @@ func (s *scanner) lines(p place, text string) {
 		if trimmed == "" || strings.HasPrefix(trimmed, "#") || strings.HasPrefix(trimmed, "//") || strings.HasPrefix(trimmed, ";") {
 			continue
 		}
-		if m := assignment.FindStringSubmatch(l); m != nil {
+		m := assignment.FindStringSubmatch(l)
+		if m == nil {
+			m = property.FindStringSubmatch(l)
+		}
+		if m != nil {
 			all = append(all, pair{m[1], m[2], n, m[1]})
 			continue
 		}

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/clusterimage/sealer/registry/ref"
 )
 
 // environment looks at the variables of a container: controllers get the
@@ -23,14 +25,19 @@ func (s *scanner) environment(p place, ct *yaml.Node, path string) {
 	}
 	expand(vars, vars)
 	used := s.composed(p, vars, "env-split")
+	tagged := taggedNames(vars)
 	for _, v := range vars {
 		if used[v.key] {
+			continue
+		}
+		if r, ok := repositoryAlone(v.value); ok && tagged[r] && speaksOfImage(v.key) {
+			s.reject(p, v.line, v.field, v.value, "env", "a repository; another variable names it with a tag")
 			continue
 		}
 		value := strings.TrimSpace(v.value)
 		switch {
 		case value == "":
-		case strings.HasPrefix(value, "{") || strings.HasPrefix(value, "["):
+		case strings.HasPrefix(value, "{") || strings.HasPrefix(value, "["), mayHoldPods(value):
 			s.embedded(p, nodes[v.key], v.field)
 		case strings.ContainsAny(value, "\n,; "):
 			s.references(p, v, speaksOfImage(v.key), "env")
@@ -40,6 +47,32 @@ func (s *scanner) environment(p place, ct *yaml.Node, path string) {
 			s.setting(p, v, "env")
 		}
 	}
+}
+
+// taggedNames are the names of the images that variables give with a tag or a
+// digest.
+func taggedNames(vars []pair) map[string]bool {
+	names := map[string]bool{}
+	for _, v := range vars {
+		if _, ok := repositoryAlone(v.value); ok || !strings.ContainsAny(v.value, ":@") {
+			continue
+		}
+		if r, err := ref.Parse(plain(v.value)); err == nil {
+			names[r.Name()] = true
+		}
+	}
+	return names
+}
+
+// repositoryAlone returns the name of an image that a value gives without tag
+// and digest.
+func repositoryAlone(value string) (string, bool) {
+	value = plain(value)
+	if _, tag := splitTag(value); tag != "" || strings.Contains(value, "@") || !strings.Contains(value, "/") {
+		return "", false
+	}
+	r, err := ref.Parse(value)
+	return r.Name(), err == nil
 }
 
 // expand replaces $(NAME) by the value of a variable that the container has,

@@ -1,6 +1,11 @@
 package imagelist
 
-import "go.yaml.in/yaml/v3"
+import (
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
 
 // knownFields are fields of custom resources that hold an image under a name
 // that does not say so.
@@ -9,6 +14,28 @@ var knownFields = []fieldRule{
 	{"Configuration", "pkg.crossplane.io", []string{"spec", "package"}, High},
 	{"Function", "pkg.crossplane.io", []string{"spec", "package"}, High},
 	{"ClusterCatalog", "olm.operatorframework.io", []string{"spec", "source", "image", "ref"}, High},
+}
+
+// A nodeImage is a map of a custom resource with the parts of an image whose
+// tag the operator completes by what it finds on each node.
+type nodeImage struct {
+	kind, group string
+	path        string
+}
+
+var nodeImages = []nodeImage{
+	{"ClusterPolicy", "nvidia.com", "spec.driver"},
+	{"ClusterPolicy", "nvidia.com", "spec.vgpuManager"},
+	{"NVIDIADriver", "nvidia.com", "spec"},
+	{"NicClusterPolicy", "mellanox.com", "spec.ofedDriver"},
+}
+
+// forNodes reports whether the image composed at a path is completed on each
+// node; one with a digest is not.
+func forNodes(p place, path string, c composition) bool {
+	return !strings.Contains(c.written, "@") && slices.ContainsFunc(nodeImages, func(n nodeImage) bool {
+		return n.kind == p.kind && n.group == p.group && n.path == path
+	})
 }
 
 // fieldRules takes the images at the paths that the user, or the table, names
@@ -64,7 +91,7 @@ func (s *scanner) imageAt(p place, n *yaml.Node, field string, c Confidence) {
 			s.imageAt(p, it, atIndex(field, i), c)
 		}
 	case yaml.MappingNode:
-		for _, got := range compose(scalarPairs(entries(n), field, nil), true, inherited{}) {
+		for _, got := range compose(scalarPairs(p, entries(n), field, nil), true, inherited{}) {
 			s.add(p, got.at.line, got.at.field, got.written, "field-rule", c)
 		}
 	}

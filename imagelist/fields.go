@@ -1,9 +1,12 @@
 package imagelist
 
 import (
+	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/clusterimage/sealer/registry/ref"
 )
 
 // quietGroups are API groups whose objects speak of images that nothing
@@ -89,6 +92,8 @@ func (w walker) value(e entry, path string, in inherited, depth int) {
 			w.candidate("image", e.value.Value, e.value.Line, path)
 		case embeddedKeys[e.key] && strings.Contains(e.value.Value, "\n") && w.p.embedded == 0:
 			w.s.embedded(w.p, e.value, path)
+		case mayHoldPods(e.value.Value):
+			w.s.embeddedPods(w.p, e.value, path)
 		}
 	case yaml.SequenceNode:
 		w.list(e, path, in, depth)
@@ -164,13 +169,24 @@ func (w walker) fields(n *yaml.Node, path, key string, in inherited, depth int) 
 	skip := map[string]bool{}
 	w.named(n, path)
 	if !imageKey && looksLikeContainer(es) {
-		w.s.container(w.p, n, path, High)
+		w.runs(n, path)
 		skip["image"], skip["env"], skip["args"], skip["command"] = true, true, true, true
 	}
-	for _, c := range compose(scalarPairs(es, path, skip), imageKey, in) {
-		w.found(c.at.line, c.at.field, c.written, "split-fields", c.confidence)
+	pairs := scalarPairs(w.p, es, path, skip)
+	for _, c := range compose(pairs, imageKey, in) {
+		if forNodes(w.p, path, c) {
+			w.s.gap(w.p, c.at.line, c.at.field, c.written, "the operator adds the operating system of each node to the tag")
+		} else {
+			w.found(c.at.line, c.at.field, c.written, "split-fields", c.confidence)
+		}
 		for _, u := range c.used {
 			skip[u.key] = true
+		}
+	}
+	for _, r := range untagged(pairs, imageKey) {
+		if !skip[r.key] {
+			w.s.gap(w.p, r.line, r.field, r.value, "the program adds the tag")
+			skip[r.key] = true
 		}
 	}
 	for _, e := range es {
@@ -213,7 +229,7 @@ func (w walker) choices(e entry, path string) {
 }
 
 func (w walker) container(n *yaml.Node, path string, in inherited, depth int) {
-	w.s.container(w.p, n, path, High)
+	w.runs(n, path)
 	for _, e := range entries(n) {
 		switch e.key {
 		case "image", "env", "args", "command", "name":
@@ -221,6 +237,27 @@ func (w walker) container(n *yaml.Node, path string, in inherited, depth int) {
 			w.value(e, path, in, depth+1)
 		}
 	}
+}
+
+// runs takes a container that a custom resource describes, whose image may be
+// one that the table of operators gave a tag.
+func (w walker) runs(n *yaml.Node, path string) {
+	if w.isDerived(text(n, "image")) {
+		w.s.containerSettings(w.p, n, path)
+		return
+	}
+	w.s.container(w.p, n, path, High)
+}
+
+// isDerived reports whether an image without a tag is one that the table of
+// operators gave a tag.
+func (w walker) isDerived(image string) bool {
+	if len(w.derived) == 0 || strings.Contains(image, "@") {
+		return false
+	}
+	_, tag := splitTag(image)
+	r, err := ref.Parse(image)
+	return err == nil && tag == "" && w.derived[r.Name()]
 }
 
 // looksLikeContainer reports whether a map is a container, alone: the
@@ -234,6 +271,9 @@ func looksLikeContainer(es []entry) bool {
 	return image && more
 }
 
+// release is an official image of Docker Hub with the number of a release.
+var release = regexp.MustCompile(`^[a-z][a-z0-9-]{2,}:v?[0-9]+\.[0-9]`)
+
 // insideImage looks at a string in the map of an image key: all of the
 // reference, or one of several images.
 func (w walker) insideImage(e entry, path string) {
@@ -241,73 +281,10 @@ func (w walker) insideImage(e entry, path string) {
 	case "value", "ref", "reference", "url", "uri", "fullname", "image", "full", "path":
 		w.candidate("image", e.value.Value, e.value.Line, atKey(path, e.key))
 	default:
-		if v := judge("image", e.value.Value); v.confidence == High && strings.Contains(e.value.Value, "/") {
+		if v := judge("image", e.value.Value); v.confidence == High && (strings.Contains(e.value.Value, "/") || release.MatchString(e.value.Value)) {
 			w.candidate("image", e.value.Value, e.value.Line, atKey(path, e.key))
 		}
 	}
-}
-
-// scalarPairs are the keys of a map that have a scalar value.
-func scalarPairs(es []entry, path string, skip map[string]bool) []pair {
-	var out []pair
-	for _, e := range es {
-		if e.value != nil && e.value.Kind == yaml.ScalarNode && !skip[e.key] {
-			v := e.value.Value
-			if e.value.Tag == "!!null" {
-				v = ""
-			}
-			out = append(out, pair{e.key, v, e.value.Line, atKey(path, e.key)})
-		}
-	}
-	return out
-}
-
-// within returns what the maps below inherit from this one.
-func (in inherited) within(es []entry) inherited {
-	for _, e := range es {
-		if norm(e.key) == "global" && isMap(e.value) {
-			in = in.within(entries(e.value))
-		}
-	}
-	for _, e := range es {
-		if !isScalar(e.value) || e.value.Value == "" {
-			continue
-		}
-		switch k := norm(e.key); k {
-		case "hub", "registry", "imageregistry":
-			in.registry = e.value.Value
-		case "tag", "imagetag":
-			in.tag = e.value.Value
-		case "version", "imageversion":
-			in.version = e.value.Value
-		}
-	}
-	return in
-}
-
-// switchedOff names the switch that turns off what a map describes, "" when
-// there is none.
-func switchedOff(es []entry) string {
-	for _, e := range es {
-		if !isScalar(e.value) {
-			continue
-		}
-		switch on := strings.ToLower(e.value.Value); norm(e.key) {
-		case "enabled", "enable", "install", "deploy":
-			if on == "false" {
-				return e.key + ": false"
-			}
-		case "disabled", "disable":
-			if on == "true" {
-				return e.key + ": true"
-			}
-		case "managementstate":
-			if on == "removed" {
-				return e.key + ": " + e.value.Value
-			}
-		}
-	}
-	return ""
 }
 
 // candidate decides on a string that stands where an image would.
@@ -316,7 +293,7 @@ func (w walker) candidate(key, value string, line int, path string) {
 	if v.confidence == Low && key == "image" && w.p.embedded == 0 && strings.Count(value, "/") == 1 && !strings.ContainsAny(value, ":@") {
 		v.confidence = Medium // an object's "image: org/name": the newest
 	}
-	if _, tag := splitTag(value); tag == "" && v.ref.Digest == "" && w.derived[v.ref.Name()] {
+	if w.isDerived(value) {
 		return
 	}
 	switch {
@@ -347,6 +324,10 @@ func (w walker) found(line int, path, written, rule string, c Confidence) {
 // add adds a finding whose reference is known to parse.
 func (s *scanner) add(p place, line int, path, written, rule string, c Confidence) {
 	v := judge("image", written)
+	if isNamespace(v.ref) {
+		s.gap(p, line, path, written, v.reason)
+		return
+	}
 	if v.ref.Repository == "" {
 		s.reject(p, line, path, written, rule, v.reason)
 		return

@@ -1,7 +1,9 @@
 package imagelist
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -11,6 +13,8 @@ import (
 
 // containerLists are the fields of a pod spec that hold containers.
 var containerLists = [...]string{"initContainers", "containers", "ephemeralContainers"}
+
+var errImageID = errors.New("the ID of an image on one machine, which no registry knows")
 
 // podSpec takes the images of a pod spec, and what its containers name.
 func (s *scanner) podSpec(p place, spec *yaml.Node, path string, c Confidence) {
@@ -30,6 +34,11 @@ func (s *scanner) container(p place, ct *yaml.Node, path string, c Confidence) {
 	if im := get(ct, "image"); isScalar(im) {
 		s.podImage(p, im, path+".image", "pod-spec", c)
 	}
+	s.containerSettings(p, ct, path)
+}
+
+// containerSettings looks at what a container tells its program.
+func (s *scanner) containerSettings(p place, ct *yaml.Node, path string) {
 	if !p.podSpecsOnly {
 		s.environment(p, ct, path)
 		s.arguments(p, ct, path)
@@ -49,6 +58,9 @@ func (s *scanner) podImage(p place, n *yaml.Node, path, rule string, c Confidenc
 		return
 	}
 	r, err := ref.Parse(written)
+	if strings.HasPrefix(written, "sha256:") {
+		err = errImageID // it parses, as the repository "sha256"
+	}
 	switch {
 	case err == nil:
 		s.found(p, n.Line, path, written, rule, c, r)
@@ -60,6 +72,21 @@ func (s *scanner) podImage(p place, n *yaml.Node, path, rule string, c Confidenc
 	default:
 		s.reject(p, n.Line, path, written, rule, why(err).Error())
 	}
+}
+
+// placeholders makes gaps of the images of pod specs that parse, but wait to be
+// replaced, and were by no kustomization: app:__TAG__.
+func (s *scanner) placeholders() {
+	s.res.Found = slices.DeleteFunc(s.res.Found, func(f Finding) bool {
+		if f.Rule != "pod-spec" || !isPlaceholder(f.Written) {
+			return false
+		}
+		if f.Confidence != Optional {
+			s.res.Unresolved = append(s.res.Unresolved, Gap{File: f.File, Line: f.Line, Object: f.Object, Field: f.Field,
+				Text: f.Written, Reason: "a placeholder, to be replaced before the manifest is used"})
+		}
+		return true
+	})
 }
 
 // podSpecsIn looks for pod specs anywhere below n: any map with a list of

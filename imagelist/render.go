@@ -71,6 +71,7 @@ func (s *scanner) renderChart(c *source) error {
 		s.probe(c, vals, caps)
 	}
 	if len(s.res.Found) == before {
+		s.offerValues(c)
 		s.warn("%s: the chart names no image", c.path)
 	}
 	return s.ctx.Err()

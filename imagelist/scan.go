@@ -108,6 +108,7 @@ func Scan(ctx context.Context, fsys fs.FS, o Options) (*Result, error) {
 		return nil, err
 	}
 	s.kustomize()
+	s.placeholders()
 	s.addFamilies()
 	s.applyRules()
 	s.res.sort()

@@ -7,15 +7,29 @@ import (
 	"github.com/clusterimage/sealer/registry/ref"
 )
 
-// isPlaceholder reports whether a text waits to be replaced: template
-// actions, variables, <angle brackets>, +plus signs+, REPLACE_ME.
+// isPlaceholder reports whether a text waits to be replaced: template actions
+// and variables of many languages, REPLACE_ME, IMAGE_NAME, app:__TAG__.
 func isPlaceholder(s string) bool {
-	if strings.ContainsAny(s, "{}$<>%+") || strings.Contains(s, actionMark) {
+	if strings.ContainsAny(s, "{}$<>%+()") || strings.Contains(s, actionMark) || strings.Contains(s, "[[") {
+		return true
+	}
+	if strings.HasPrefix(s, "@") || strings.Contains(s, ":@") || markedWord.MatchString(s) {
 		return true
 	}
 	up := strings.ToUpper(s)
-	return strings.Contains(up, "REPLACE") || strings.Contains(up, "PLACEHOLDER") || strings.Contains(up, "CHANGEME")
+	if strings.Contains(up, "REPLACE") || strings.Contains(up, "PLACEHOLDER") || strings.Contains(up, "CHANGEME") {
+		return true
+	}
+	name, tag := splitTag(s)
+	return wordInCapitals.MatchString(name[strings.LastIndexByte(name, '/')+1:]) || wordInCapitals.MatchString(tag)
 }
+
+var (
+	markedWord = regexp.MustCompile(`(?:^|[/:_-])__[A-Za-z][A-Za-z_]*?__(?:$|[/:_-])`)
+	// wordInCapitals is IMAGE, MY_TAG, YOUR-VERSION: no repository has capitals,
+	// and tags such as LATEST or RELEASE.2024 say neither of these words.
+	wordInCapitals = regexp.MustCompile(`^(?:[A-Z]+[_-])*(?:IMAGE|TAG|VERSION|NAME|REGISTRY|REPOSITORY)(?:[_-][A-Z]+)*$`)
+)
 
 // A verdict is what a text in a place that may hold an image is.
 type verdict struct {
@@ -42,6 +56,8 @@ func judge(key, value string) verdict {
 		return verdict{}
 	case hosted && sourceHost[r.Registry]:
 		return verdict{ref: r, reason: "a place for source code"}
+	case isNamespace(r):
+		return verdict{ref: r, reason: "a namespace of " + r.Registry + ", in which the program names repositories"}
 	case r.Digest != "":
 		return verdict{ref: r, confidence: High}
 	case hosted && tag != "":
@@ -137,6 +153,17 @@ var sourceHost = map[string]bool{
 	"github.com": true, "gitlab.com": true, "bitbucket.org": true, "codeberg.org": true, "gitee.com": true, "raw.githubusercontent.com": true,
 }
 
+// namespaced are registries whose repositories all stand in the namespace of
+// an owner, so that a path of one element is no image.
+var namespaced = map[string]bool{
+	"quay.io": true, "ghcr.io": true, "gcr.io": true, "eu.gcr.io": true, "us.gcr.io": true, "asia.gcr.io": true, "public.ecr.aws": true,
+	"nvcr.io": true, "registry.gitlab.com": true, "docker.pkg.github.com": true, "registry.connect.redhat.com": true, "xpkg.upbound.io": true,
+}
+
+func isNamespace(r ref.Reference) bool {
+	return namespaced[r.Registry] && !strings.Contains(r.Repository, "/")
+}
+
 // splitTag returns what stands before the tag or digest, and the tag.
 func splitTag(s string) (name, tag string) {
 	s, _, _ = strings.Cut(s, "@")
@@ -169,7 +196,7 @@ func hosted(value string) (ref.Reference, bool) {
 		return ref.Reference{}, false
 	}
 	r, err := ref.Parse(value)
-	if err != nil {
+	if err != nil || isNamespace(r) {
 		return ref.Reference{}, false
 	}
 	_, tag := splitTag(value)

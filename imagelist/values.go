@@ -18,6 +18,11 @@ func (s *scanner) inValues(ch *chart.Chart, n *yaml.Node, file string, limit Con
 	v := &scanner{ctx: s.ctx, o: s.o, log: s.log, res: &Result{}, apis: map[string]bool{}, kinds: map[string]bool{}}
 	w := walker{s: v, p: place{file: file, object: ch.Name(), limit: limit}}
 	w.fields(n, "", "", inherited{appVersion: ch.AppVersion()}, 0)
+	for i, f := range v.res.Found {
+		if _, tag := splitTag(f.Written); tag == "" && f.Reference.Digest == "" {
+			v.res.Found[i].Confidence = f.Confidence.weaker(Low) // the templates add the tag
+		}
+	}
 	return v.res.Found
 }
 
@@ -86,6 +91,16 @@ func (s *scanner) salvageValues(c *source, limit Confidence) {
 		}
 	}
 	read(c.chart, "")
+}
+
+// offerValues lists the images of the values of a chart that renders without
+// one, as charts do that ask for a setting before they install anything.
+func (s *scanner) offerValues(c *source) {
+	from := len(s.res.Found)
+	s.salvageValues(c, Optional)
+	for i := range s.res.Found[from:] {
+		s.res.Found[from+i].Reason = "the values name it, but nothing that the defaults render"
+	}
 }
 
 // announced adds the images that a chart's annotations list. They are
