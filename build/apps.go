@@ -104,7 +104,7 @@ func (st *appStep) walk(t *target, inputs []input, dir string) error {
 
 // run writes the application's files.
 func (st *appStep) run(ctx context.Context, t *target) error {
-	layer, err := t.b.writeLayer(ctx, st.entries)
+	layer, err := t.writeLayer(ctx, st.in, st.entries)
 	if err != nil {
 		return t.fault(st.in, err.Error(), "", err)
 	}

@@ -162,7 +162,7 @@ sum() { awk -v a="$1" -v b="$2" -v f="${3:-1}" 'BEGIN {print a * f + b}'; }
 	row "  by processor time / git status" "$(median warm 2)" "$(median status 2)" ""
 	for layer in etc share; do
 		row "one file in $layer / (warm + COPY $layer)" "$(median $layer-changed)" "$(sum "$(median warm)" "$(median $layer-copied)")" 1
-		row "  / (warm + tar | zstd of $layer)" "$(median $layer-changed)" "$(sum "$(median warm)" "$(median $layer-packed)")" ""
+		row "  / (warm + tar | zstd of $layer)" "$(median $layer-changed)" "$(sum "$(median warm)" "$(median $layer-packed)")" 1.2
 	done
 	row "small build / 60 ms, processor time" "$(median small 2)" 0.06 1
 	row "sealer version, processor time" "$(median version 2)" 0.06 ""

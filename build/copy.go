@@ -189,7 +189,7 @@ func (st *copyStep) run(ctx context.Context, t *target) error {
 func (st *copyStep) layer(ctx context.Context, t *target, entries, archives []entry) (store.Layer, error) {
 	b := t.b
 	if len(archives) == 0 {
-		return b.writeLayer(ctx, entries)
+		return t.writeLayer(ctx, st.in, entries)
 	}
 	for _, list := range [][]entry{entries, archives} {
 		b.recall(list)
@@ -215,7 +215,7 @@ func (st *copyStep) layer(ctx context.Context, t *target, entries, archives []en
 	if entries, err = arrange(entries); err != nil {
 		return store.Layer{}, err
 	}
-	layer, err := b.writeLayer(ctx, entries)
+	layer, err := t.writeLayer(ctx, st.in, entries)
 	if err == nil {
 		b.keep(key, stepRecord{Layer: layer})
 	}

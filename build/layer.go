@@ -20,6 +20,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/clusterimage/sealer/kubefile"
+	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/store"
 )
 
@@ -29,7 +31,8 @@ const firstHash = 64 << 20
 
 // writeLayer makes the rootfs layer of entries, or returns the one that equal
 // entries made before: its key is the digest of all that it would write.
-func (b *builder) writeLayer(ctx context.Context, entries []entry) (store.Layer, error) {
+func (t *target) writeLayer(ctx context.Context, in kubefile.Instruction, entries []entry) (store.Layer, error) {
+	b := t.b
 	unknown, total := b.recall(entries)
 	if unknown <= max(firstHash, total/8) || len(b.shared) > 0 {
 		if err := b.hash(ctx, entries); err != nil {
@@ -40,7 +43,8 @@ func (b *builder) writeLayer(ctx context.Context, entries []entry) (store.Layer,
 		}
 	}
 	begun := time.Now()
-	layer, err := b.s.WriteLayer(ctx, store.LayerOptions{Compression: b.o.Compression}, func(w io.Writer) error {
+	before, like := t.before(in, total)
+	layer, err := b.s.WriteLayer(ctx, store.LayerOptions{Compression: b.o.Compression, Like: like}, func(w io.Writer) error {
 		return writeTar(contextWriter{ctx, w}, entries, b.when, func(e *entry, sum []byte) {
 			e.sum = sum
 			b.learn(e, begun)
@@ -53,7 +57,33 @@ func (b *builder) writeLayer(ctx context.Context, entries []entry) (store.Layer,
 		return layer, err
 	}
 	b.keep(b.entriesKey(entries), stepRecord{Layer: layer})
+	if before != "" {
+		b.keepJSON(before, layer)
+	}
 	return layer, nil
+}
+
+// worthLike is the size of a layer, in bytes, from which on another is looked
+// for that may have equal parts.
+const worthLike = 1 << 20
+
+// before returns the file of the cache that tells what an instruction made in an
+// earlier build of this context, and the layer that it tells. Another build of
+// sealer may compress otherwise.
+func (t *target) before(in kubefile.Instruction, size int64) (file string, like store.Layer) {
+	b := t.b
+	if size < worthLike {
+		return "", like
+	}
+	dir, err := filepath.Abs(b.o.Context)
+	if err != nil {
+		return "", like
+	}
+	file = b.cacheFile("before", cacheKey("before", b.program(), dir, platform.String(t.platform), b.o.Compression, in.Keyword(), in.Text()))
+	if content, err := os.ReadFile(file); b.o.NoCache || err != nil || json.Unmarshal(content, &like) != nil {
+		return file, store.Layer{}
+	}
+	return file, like
 }
 
 // A contextWriter ends a long write when the build is interrupted.

@@ -85,7 +85,7 @@ func (st *runStep) execute(ctx context.Context, t *target) (layer store.Layer, e
 	if err != nil {
 		return layer, false, err
 	}
-	layer, err = t.b.writeLayer(ctx, entries)
+	layer, err = t.writeLayer(ctx, st.in, entries)
 	return layer, false, err
 }
 

@@ -26,6 +26,12 @@ type LayerOptions struct {
 	// Compression of the blob; "" is CompressionZstd. Equal tars and equal
 	// options give equal blobs, on any number of processors.
 	Compression string
+	// Like is a layer that is probably much alike, such as the one that the same
+	// step made before a file changed; the zero Layer is none. What is equal is
+	// taken from it: the compressed pieces of its blob, which must be of the same
+	// program for equal tars to give equal blobs, and its files, as hard links.
+	// It need not be there any more.
+	Like Layer
 }
 
 // A Layer is a layer that the store has, blob and unpacked directory.
@@ -74,9 +80,17 @@ func (s *Store) WriteLayer(ctx context.Context, o LayerOptions, write func(w io.
 	}
 	defer func() { err = errors.Join(err, discard(blob)) }()
 
+	unpacking := s.unpackOptions(unlimited)
+	if len(o.Like.Descriptors) == 1 {
+		unpacking.like = s.LayerDir(o.Like.ID)
+	}
 	p := newPipeline(c, blob, func(ctx context.Context, r io.Reader) (int64, error) {
-		return unpack(ctx, dir.Name(), r, s.unpackOptions(unlimited))
+		return unpack(ctx, dir.Name(), r, unpacking)
 	})
+	if p.old, err = s.framesOf(o.Like, c.mediaType); err != nil {
+		return Layer{}, fmt.Errorf("write layer: %w", err)
+	}
+	defer p.old.close()
 	done, err := p.run(ctx, write)
 	if err != nil {
 		return Layer{}, fmt.Errorf("write layer: %w", err)
@@ -92,6 +106,18 @@ func (s *Store) WriteLayer(ctx context.Context, o LayerOptions, write func(w io.
 		Descriptors: []ocispec.Descriptor{{MediaType: c.mediaType, Digest: done.blob, Size: done.blobSize}},
 		Size:        done.size,
 	}, nil
+}
+
+// framesOf opens the frames of the blob of like, nil when it has none.
+func (s *Store) framesOf(like Layer, mediaType string) (*frames, error) {
+	if mediaType != ocispec.MediaTypeImageLayerZstd || len(like.Descriptors) != 1 || like.Descriptors[0].MediaType != mediaType {
+		return nil, nil
+	}
+	f, err := os.Open(s.BlobPath(like.Descriptors[0].Digest))
+	if err != nil {
+		return nil, nil
+	}
+	return openFrames(f)
 }
 
 // unpackBlob unpacks the rootfs layer l from its blob unless it is there.

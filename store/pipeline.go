@@ -25,6 +25,7 @@ const flushPieces = 64 << 20 / pieceSize
 // same time. Each piece of it is shared by the three, read-only.
 type pipeline struct {
 	compressor compressor
+	old        *frames // of a blob that may have equal pieces
 	blob       *os.File
 	unpack     func(context.Context, io.Reader) (int64, error)
 
@@ -39,6 +40,7 @@ type pipeline struct {
 type piece struct {
 	buf   []byte
 	small []byte // where it is compressed to, kept for the next
+	old   []byte // the frame in its place in another blob
 	refs  atomic.Int32
 	out   chan packed
 }
@@ -91,7 +93,13 @@ func (p *pipeline) run(ctx context.Context, write func(w io.Writer) error) (done
 	})
 	for range runtime.GOMAXPROCS(0) {
 		g.Go(func() error {
+			var plain []byte
 			for pc := range p.toPack {
+				var known bool
+				if known, plain = p.old.holds(pc.old, pc.buf, plain); known {
+					pc.out <- packed{pc.old, nil}
+					continue
+				}
 				b, err := p.compressor.compress(pc.buf, pc.small[:0])
 				pc.out <- packed{b, err}
 			}
@@ -224,6 +232,7 @@ func (w *pieceWriter) flush() error {
 		return w.ctx.Err()
 	}
 	w.cur = nil
+	pc.old = w.p.old.next(pc.old[:0])
 	pc.refs.Store(3)
 	pc.out = make(chan packed, 1)
 	for _, c := range []chan *piece{w.p.toHash, w.p.toFiles, w.p.toPack, w.p.packed} {

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"syscall"
@@ -158,6 +159,30 @@ func setAttributes(f *os.File, records map[string]string) error {
 		if err != nil && !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.ENOTSUP) {
 			return &os.PathError{Op: "set " + name, Path: f.Name(), Err: err}
 		}
+	}
+	return nil
+}
+
+// nonBlocking opens a fifo without waiting for who writes to it.
+const nonBlocking = unix.O_NONBLOCK
+
+// owned reports whether a file belongs to a user and a group.
+func owned(fi fs.FileInfo, uid, gid int) bool {
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	return ok && int(st.Uid) == uid && int(st.Gid) == gid
+}
+
+// link makes base in the directory in another name of the open file f; linkat(2),
+// as an ordinary user may.
+func link(f *os.File, in *os.Root, base string) error {
+	dir, err := in.Open(".")
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	err = unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", f.Fd()), int(dir.Fd()), base, unix.AT_SYMLINK_FOLLOW)
+	if err != nil {
+		return &os.LinkError{Op: "link", Old: f.Name(), New: base, Err: err}
 	}
 	return nil
 }

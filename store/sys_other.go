@@ -6,6 +6,7 @@ import (
 	"archive/tar"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 )
@@ -32,6 +33,12 @@ func makeNode(_ *os.Root, name string, _ *tar.Header) error {
 }
 
 func setAttributes(*os.File, map[string]string) error { return nil }
+
+const nonBlocking = 0
+
+func owned(fs.FileInfo, int, int) bool { return false }
+
+func link(*os.File, *os.Root, string) error { return errors.ErrUnsupported }
 
 func makeWhiteout(string) error { return errors.ErrUnsupported }
 

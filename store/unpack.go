@@ -41,6 +41,9 @@ func KeepsAttribute(name string) bool {
 type unpackOptions struct {
 	devices bool  // device nodes and fifos
 	limit   int64 // bytes of all files together
+	// like is the directory of a layer that may have equal files, which become
+	// hard links then; "" is none.
+	like string
 }
 
 // An unpacker unpacks one tar, which it does not trust: every name goes
@@ -48,8 +51,9 @@ type unpackOptions struct {
 type unpacker struct {
 	o    unpackOptions
 	root *os.Root
-	own  bool  // root: keep owners
-	size int64 // bytes of the files so far
+	like *os.Root // nil when there is none
+	own  bool     // root: keep owners
+	size int64    // bytes of the files so far
 
 	// The directory of the last file, so that a directory of many files is not
 	// looked up again for each. Dropped whenever an entry could replace a
@@ -70,6 +74,11 @@ func unpack(ctx context.Context, dir string, r io.Reader, o unpackOptions) (_ in
 	}
 	u := &unpacker{o: o, root: root, own: os.Geteuid() == 0}
 	defer func() { err = errors.Join(err, u.leave(), root.Close()) }()
+	if o.like != "" {
+		if u.like, err = os.OpenRoot(o.like); err == nil {
+			defer u.like.Close()
+		}
+	}
 	tr := tar.NewReader(r)
 	for {
 		if err := ctx.Err(); err != nil {
@@ -169,13 +178,24 @@ func (u *unpacker) file(name string, h *tar.Header, r io.Reader) error {
 	if h.Size > u.o.limit-u.size {
 		return fmt.Errorf("%w: the layer's files exceed the %d bytes that it should have", ErrInvalid, u.o.limit)
 	}
+	t, err := u.twin(name, h, r)
+	if err != nil {
+		return err
+	}
+	defer t.f.Close()
 	return u.make(name, h, func(in *os.Root, base string) (err error) {
+		if t.f != nil && t.n == h.Size {
+			if err := link(t.f, in, base); err == nil || errors.Is(err, fs.ErrExist) {
+				u.size += t.n
+				return err
+			}
+		}
 		f, err := in.OpenFile(base, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, f.Close()) }()
-		n, err := copyBuffer(f, r)
+		n, err := t.copy(f, r)
 		u.size += n
 		if err != nil {
 			return err
@@ -302,8 +322,7 @@ func (u *unpacker) attributes(in *os.Root, name string, h *tar.Header) error {
 	return nil
 }
 
-// owner sets owner and mode. As an ordinary user the owner must be able to read
-// the layer and to delete it.
+// owner sets owner and mode.
 func (u *unpacker) owner(h *tar.Header, chown func(uid, gid int) error, chmod func(fs.FileMode) error) error {
 	if u.own && (h.Uid != 0 || h.Gid != 0) { // before the mode: it would lose setuid bits
 		err := chown(h.Uid, h.Gid)
@@ -314,6 +333,12 @@ func (u *unpacker) owner(h *tar.Header, chown func(uid, gid int) error, chmod fu
 	if h.Typeflag == tar.TypeSymlink {
 		return nil // its mode means nothing
 	}
+	return chmod(u.mode(h))
+}
+
+// mode returns the permissions of what h is unpacked to. As an ordinary user the
+// owner must be able to read the layer and to delete it.
+func (u *unpacker) mode(h *tar.Header) fs.FileMode {
 	mode := h.FileInfo().Mode() & (fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky)
 	if !u.own {
 		mode |= 0o400
@@ -321,7 +346,7 @@ func (u *unpacker) owner(h *tar.Header, chown func(uid, gid int) error, chmod fu
 			mode |= 0o700
 		}
 	}
-	return chmod(mode)
+	return mode
 }
 
 // hostile marks an error that the tar's names caused, not the disk: a path
