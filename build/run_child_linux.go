@@ -93,7 +93,14 @@ func (c *runConfig) run() (int, error) {
 		return 0, err
 	}
 	p, err := os.StartProcess(program, c.Args, &os.ProcAttr{Env: c.Env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
-	if err != nil {
+	var pathErr *os.PathError
+	if errors.As(err, &pathErr) {
+		err = pathErr.Err // the path is the next to be named
+	}
+	switch {
+	case errors.Is(err, os.ErrNotExist) && c.Chroot:
+		return 0, fmt.Errorf("start %s: %w: with --isolation=chroot the rootfs must bring it, and what interprets or loads it", c.Args[0], err)
+	case err != nil:
 		return 0, fmt.Errorf("start %s: %w", c.Args[0], err)
 	}
 	for {

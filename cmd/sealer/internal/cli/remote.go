@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 
 	"github.com/spf13/pflag"
@@ -34,7 +36,7 @@ func (a *app) client(r *registryFlags, credentials []remote.Credential) (*remote
 	if conf == "" {
 		conf = os.Getenv("CONTAINERS_REGISTRIES_CONF")
 	}
-	return remote.New(remote.Options{
+	c, err := remote.New(remote.Options{
 		RegistriesConf: conf,
 		AuthFile:       r.authFile,
 		CertsDir:       r.certsDir,
@@ -44,4 +46,8 @@ func (a *app) client(r *registryFlags, credentials []remote.Credential) (*remote
 		Jobs:           r.jobs,
 		Logger:         a.logger(),
 	})
+	if errors.Is(err, fs.ErrPermission) {
+		err = advise(err, "Let this user read it, or name another file with --registries-conf FILE")
+	}
+	return c, err
 }
