@@ -254,7 +254,7 @@ func (t *target) declares(name string) bool {
 }
 
 // finishConfig decides what depends on the whole file.
-func (t *target) finishConfig() error {
+func (t *target) finishConfig() {
 	c := &t.config
 	var apps, own, launch bool
 	for _, in := range t.file.Instructions {
@@ -280,7 +280,6 @@ func (t *target) finishConfig() error {
 	case t.base != nil, apps && !own:
 		c.Type = store.TypeAppInstaller
 	}
-	return nil
 }
 
 // finishApps lets APPCMDS and APPENV have the last word, when all types are

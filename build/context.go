@@ -154,22 +154,22 @@ func clean(src string) (string, error) {
 	return p, nil
 }
 
-// glob returns the paths in root that a pattern matches, sorted. A pattern that
-// names a file as it stands matches that alone. literal says that src was no
-// pattern.
-func glob(root *os.Root, src string) (names []string, literal bool, err error) {
+// glob returns the paths in the context that a pattern matches, sorted. A
+// pattern that names a file as it stands matches that alone. literal says that
+// src was no pattern.
+func (c *buildContext) glob(src string) (names []string, literal bool, err error) {
 	p, err := clean(src)
 	if err != nil {
 		return nil, true, err
 	}
-	if _, err := root.Lstat(p); err == nil || !strings.ContainsAny(p, `*?[\`) {
+	if _, err := c.root.Lstat(p); err == nil || !strings.ContainsAny(p, `*?[\`) {
 		return []string{p}, true, plain(err)
 	}
 	names = []string{"."}
 	for elem := range strings.SplitSeq(p, "/") {
 		var next []string
 		for _, dir := range names {
-			found, err := globIn(root, dir, elem)
+			found, err := c.globIn(dir, elem)
 			if err != nil {
 				return nil, false, err
 			}
@@ -184,20 +184,20 @@ func glob(root *os.Root, src string) (names []string, literal bool, err error) {
 }
 
 // globIn matches one element of a pattern against the entries of dir.
-func globIn(root *os.Root, dir, elem string) ([]string, error) {
+func (c *buildContext) globIn(dir, elem string) ([]string, error) {
 	if !strings.ContainsAny(elem, `*?[\`) {
 		p := path.Join(dir, elem)
-		if _, err := root.Lstat(p); err != nil {
-			return nil, nil
+		if _, err := c.root.Lstat(p); err != nil {
+			return nil, c.closed(dir, err)
 		}
 		return []string{p}, nil
 	}
 	if _, err := path.Match(elem, ""); err != nil {
 		return nil, badPattern(elem, err)
 	}
-	entries, err := readDir(root, dir)
+	entries, err := readDir(c.root, dir)
 	if err != nil {
-		return nil, nil // no directory: the pattern does not match
+		return nil, c.closed(dir, err)
 	}
 	var out []string
 	for _, e := range entries {
@@ -206,6 +206,20 @@ func globIn(root *os.Root, dir, elem string) ([]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// closed returns err where it says that this user may not look into dir: what a
+// pattern matches there would be left out unseen. Other errors say that dir is
+// no directory, or has no such file, and an ignored one is not looked into.
+func (c *buildContext) closed(dir string, err error) error {
+	if !errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	_, prune, ierr := c.ignored(dir)
+	if prune || ierr != nil {
+		return ierr
+	}
+	return fmt.Errorf("%s: %w", dir, plain(err))
 }
 
 // readDir returns the entries of a directory, sorted. Their FileInfo is read

@@ -111,7 +111,7 @@ func (b *builder) local(src string) ([]input, error) {
 	if scheme, _, ok := strings.Cut(src, "://"); ok {
 		return nil, fmt.Errorf("%s:// is nothing that can be copied: write a path in the build context, an http(s) URL or a git repository", scheme)
 	}
-	names, literal, err := glob(b.ctx.root, src)
+	names, literal, err := b.ctx.glob(src)
 	if err != nil {
 		return nil, plainMissing(err)
 	}

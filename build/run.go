@@ -6,7 +6,6 @@ import (
 	"maps"
 	"os"
 	"path"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -228,8 +227,6 @@ func (st *runStep) value() string {
 	}
 	return v
 }
-
-var errRunUnsupported = fmt.Errorf("RUN needs Linux, this is %s", runtime.GOOS)
 
 // lines cuts a stream into lines and hands on each.
 type lines struct {

@@ -4,6 +4,8 @@ package build
 
 import (
 	"context"
+	"fmt"
+	"runtime"
 
 	"github.com/clusterimage/sealer/store"
 )
@@ -16,5 +18,5 @@ const RunCommand = "run-in-namespace"
 func RunChild() int { return 1 }
 
 func (st *runStep) execute(context.Context, *target) (store.Layer, bool, error) {
-	return store.Layer{}, false, errRunUnsupported
+	return store.Layer{}, false, fmt.Errorf("RUN needs Linux, this is %s", runtime.GOOS)
 }

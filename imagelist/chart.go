@@ -121,7 +121,7 @@ func (s *scanner) readCharts(paths []string) error {
 		}
 		c.files, c.chart, c.templates = nil, nil, nil
 	}
-	s.unknownCharts(paths)
+	s.unknownCharts()
 	return s.ctx.Err()
 }
 
@@ -278,7 +278,7 @@ func overlay(dst map[string]any, data []byte) error {
 }
 
 // unknownCharts warns of settings for a chart that is not there.
-func (s *scanner) unknownCharts(paths []string) {
+func (s *scanner) unknownCharts() {
 	known := func(key string) bool {
 		for _, c := range s.res.Charts {
 			base := strings.TrimSuffix(strings.TrimSuffix(path.Base(c.Path), ".tgz"), ".tar.gz")

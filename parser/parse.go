@@ -170,7 +170,7 @@ func (p *reader) flags(words []string) (out []flag, ok bool) {
 	known := kubefile.Flags(p.keyword)
 	for _, w := range words {
 		name, value, set := strings.Cut(strings.TrimPrefix(w, "--"), "=")
-		fix := "remove it"
+		var fix string
 		switch {
 		case slices.Contains(known, name):
 			if set && value != "" || name == "link" {

@@ -180,14 +180,11 @@ func (r *Rootfs) walk(name string, follow bool) (place, []int, error) {
 		}
 	}
 	if last.info == nil { // a directory that was come back to
-		for _, l := range parts {
-			fi, err := r.layers[l].Lstat(at)
-			if err != nil {
-				return place{}, nil, err
-			}
-			return place{at, l, fi}, parts, nil
+		if len(parts) == 0 {
+			return place{path: "."}, nil, nil // no layers at all
 		}
-		return place{path: "."}, nil, nil // no layers at all
+		fi, err := r.layers[parts[0]].Lstat(at)
+		return place{at, parts[0], fi}, parts, err
 	}
 	return last, parts, nil
 }

@@ -216,7 +216,7 @@ func (a *app) runBuild(cmd *cobra.Command, f *buildFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	c, err := a.client(&f.registry, nil)
+	c, err := a.client(&f.registry)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 
 func (a *app) diff() *cobra.Command {
 	var o output
-	var platformName string
+	var only platformFlag
 	cmd := &cobra.Command{
 		Use:   "diff IMAGE IMAGE",
 		Short: "Compare the files and the container images of two images",
@@ -23,12 +23,8 @@ func (a *app) diff() *cobra.Command {
 			if err := o.check(); err != nil {
 				return err
 			}
-			p, err := parsePlatform(platformName)
-			if err != nil {
-				return err
-			}
 			return a.withStore(func(s *store.Store) error {
-				d, err := s.Diff(cmd.Context(), args[0], args[1], p)
+				d, err := s.Diff(cmd.Context(), args[0], args[1], only.Platform)
 				if err != nil {
 					return notFound(err)
 				}
@@ -40,7 +36,7 @@ func (a *app) diff() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&platformName, "platform", "", "the platform of multi-platform images")
+	cmd.Flags().Var(&only, "platform", "the platform of multi-platform images")
 	o.flags(cmd, "text")
 	return cmd
 }

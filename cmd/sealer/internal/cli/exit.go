@@ -51,11 +51,11 @@ type adviceError struct {
 func (e adviceError) Unwrap() error { return e.error }
 
 // advise adds advice to err: what to do next, one line.
-func advise(err error, format string, args ...any) error {
+func advise(err error, advice string) error {
 	if err == nil {
 		return nil
 	}
-	return adviceError{err, fmt.Sprintf(format, args...)}
+	return adviceError{err, advice}
 }
 
 // report prints err as a user should see it and returns the exit code.

@@ -10,7 +10,6 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/spf13/cobra"
 
-	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/store"
 )
 
@@ -63,7 +62,7 @@ type imageConfig struct {
 
 func (a *app) inspect() *cobra.Command {
 	var o output
-	var platformName string
+	var only platformFlag
 	var images bool
 	cmd := &cobra.Command{
 		Use:   "inspect IMAGE",
@@ -80,12 +79,8 @@ data/overlay2/ID.`,
 			if err := o.check(); err != nil {
 				return err
 			}
-			p, err := parsePlatform(platformName)
-			if err != nil {
-				return err
-			}
 			return a.withStore(func(s *store.Store) error {
-				im, err := s.Image(cmd.Context(), args[0], p)
+				im, err := s.Image(cmd.Context(), args[0], only.Platform)
 				if err != nil {
 					return notFound(err)
 				}
@@ -100,7 +95,7 @@ data/overlay2/ID.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&platformName, "platform", "", "the platform of a multi-platform image (default: this machine's, else the first)")
+	cmd.Flags().Var(&only, "platform", "the platform of a multi-platform image (default: this machine's, else the first)")
 	cmd.Flags().BoolVar(&images, "images", false, "print the container images inside, with their digests and where each was found")
 	o.flags(cmd, "yaml")
 	return cmd
@@ -171,16 +166,4 @@ func place(p store.Provenance) string {
 		}
 	}
 	return strings.Join(append(parts, fmt.Sprintf("(%s, %s)", p.Rule, p.Confidence)), "  ")
-}
-
-// parsePlatform reads --platform; "" is nil.
-func parsePlatform(s string) (*ocispec.Platform, error) {
-	if s == "" {
-		return nil, nil
-	}
-	p, err := platform.Parse(s)
-	if err != nil {
-		return nil, usageError{err}
-	}
-	return &p, nil
 }

@@ -44,7 +44,7 @@ with --password-stdin.`,
 			if err != nil {
 				return err
 			}
-			c, err := a.client(&r, nil)
+			c, err := a.client(&r)
 			if err != nil {
 				return err
 			}

@@ -17,7 +17,7 @@ func (a *app) logout() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			c, err := a.client(&r, nil)
+			c, err := a.client(&r)
 			if err != nil {
 				return err
 			}

@@ -13,7 +13,7 @@ import (
 
 func (a *app) mount() *cobra.Command {
 	var o output
-	var platformName string
+	var only platformFlag
 	cmd := &cobra.Command{
 		Use:   "mount [IMAGE [DIR]]",
 		Short: "Show the files of an image in a directory, read-only",
@@ -26,15 +26,11 @@ mount. The image's layers stay until sealer umount, whatever is removed.`,
 			if err := o.check(); err != nil {
 				return err
 			}
-			p, err := parsePlatform(platformName)
-			if err != nil {
-				return err
-			}
 			return a.withStore(func(s *store.Store) error {
 				if len(args) == 0 {
 					return a.printMounts(&o, s)
 				}
-				options := store.MountOptions{Platform: p}
+				options := store.MountOptions{Platform: only.Platform}
 				if len(args) == 2 {
 					options.Dir = args[1]
 				}
@@ -49,7 +45,7 @@ mount. The image's layers stay until sealer umount, whatever is removed.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&platformName, "platform", "", "the platform of a multi-platform image")
+	cmd.Flags().Var(&only, "platform", "the platform of a multi-platform image")
 	o.flags(cmd, "text")
 	return cmd
 }

@@ -29,7 +29,7 @@ again. Of an image for several platforms all come, or those of --platform.`,
 			if err != nil {
 				return usageError{err}
 			}
-			c, err := a.client(&r, nil)
+			c, err := a.client(&r)
 			if err != nil {
 				return err
 			}

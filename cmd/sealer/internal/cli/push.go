@@ -25,7 +25,7 @@ Only what the registry lacks is sent. The digest there is the digest here.`,
 			if err != nil {
 				return err
 			}
-			c, err := a.client(&r, nil)
+			c, err := a.client(&r)
 			if err != nil {
 				return err
 			}

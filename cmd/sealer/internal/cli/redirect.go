@@ -18,7 +18,8 @@ import (
 
 func (a *app) redirect() *cobra.Command {
 	var f redirectFlags
-	var engine, platformName, dir string
+	var only platformFlag
+	var engine, dir string
 	var denyOthers, plainHTTP bool
 	cmd := &cobra.Command{
 		Use:   "redirect IMAGE",
@@ -43,15 +44,11 @@ With --deny-others all other images are refused instead of left alone.`,
 			if err != nil {
 				return err
 			}
-			p, err := parsePlatform(platformName)
-			if err != nil {
-				return err
-			}
 			if dir != "" && d.Engine != kyverno.Containerd {
 				return usagef("--dir is for -o containerd; redirect the output to a file")
 			}
 			d.DenyOthers, d.PlainHTTP = denyOthers, plainHTTP
-			err = a.withStore(func(s *store.Store) error { return hold(cmd.Context(), s, args[0], p, &d) })
+			err = a.withStore(func(s *store.Store) error { return hold(cmd.Context(), s, args[0], only.Platform, &d) })
 			if err != nil {
 				return notFound(err)
 			}
@@ -79,7 +76,7 @@ With --deny-others all other images are refused instead of left alone.`,
 	fl.BoolVar(&denyOthers, "deny-others", false, "refuse every other image")
 	fl.BoolVar(&plainHTTP, "plain-http", false, "containerd speaks http to the private registry")
 	fl.StringVar(&dir, "dir", "", "write containerd's files into this directory instead of printing them")
-	fl.StringVar(&platformName, "platform", "", "the images for this platform only (default: all that the ClusterImage has)")
+	fl.Var(&only, "platform", "the images for this platform only (default: all that the ClusterImage has)")
 	return cmd
 }
 

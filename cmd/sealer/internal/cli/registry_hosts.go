@@ -12,7 +12,8 @@ import (
 )
 
 func (a *app) registryHosts() *cobra.Command {
-	var server, dir, platformName string
+	var only platformFlag
+	var server, dir string
 	d := kyverno.Redirect{Engine: kyverno.Containerd}
 	cmd := &cobra.Command{
 		Use:   "hosts IMAGE --server URL",
@@ -27,14 +28,11 @@ under the names of the private registry.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeImages,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := parsePlatform(platformName)
-			if err != nil {
-				return err
-			}
+			var err error
 			if d.Registry, d.PlainHTTP, err = parseServer(server); err != nil {
 				return err
 			}
-			err = a.withStore(func(s *store.Store) error { return hold(cmd.Context(), s, args[0], p, &d) })
+			err = a.withStore(func(s *store.Store) error { return hold(cmd.Context(), s, args[0], only.Platform, &d) })
 			if err != nil {
 				return notFound(err)
 			}
@@ -55,7 +53,7 @@ under the names of the private registry.`,
 	f.StringVar(&server, "server", "", "`URL` of the registry, http or https; a name alone means https")
 	f.StringVar(&d.CAFile, "ca", "", "`file` on each node with the certificate to trust")
 	f.StringVar(&dir, "dir", "", "write certs.d into this `directory` instead of printing it")
-	f.StringVar(&platformName, "platform", "", "the images for this platform only (default: all that the ClusterImage has)")
+	f.Var(&only, "platform", "the images for this platform only (default: all that the ClusterImage has)")
 	_ = cmd.MarkFlagRequired("server") // it exists
 	return cmd
 }

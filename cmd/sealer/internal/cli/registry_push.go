@@ -14,7 +14,8 @@ import (
 
 func (a *app) registryPush() *cobra.Command {
 	var r registryFlags
-	var to, platformName string
+	var only platformFlag
+	var to string
 	cmd := &cobra.Command{
 		Use:   "push IMAGE --to HOST[/PREFIX]",
 		Short: "Copy the mirrored images of a ClusterImage to a registry",
@@ -30,21 +31,17 @@ digest alone cannot be had then, and fails.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeImages,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := parsePlatform(platformName)
-			if err != nil {
-				return err
-			}
 			target, err := mirror.ParsePrefix(to)
 			if err != nil {
 				return usageError{err}
 			}
-			c, err := a.client(&r, nil)
+			c, err := a.client(&r)
 			if err != nil {
 				return err
 			}
 			return a.withStore(func(s *store.Store) error {
 				var docs []*tree.Document
-				platforms, err := platformsOf(cmd.Context(), s, args[0], p)
+				platforms, err := platformsOf(cmd.Context(), s, args[0], only.Platform)
 				if err != nil {
 					return err
 				}
@@ -75,7 +72,7 @@ digest alone cannot be had then, and fails.`,
 		},
 	}
 	cmd.Flags().StringVar(&to, "to", "", "the registry, and a path in it: `HOST[:PORT][/PREFIX]`")
-	cmd.Flags().StringVar(&platformName, "platform", "", "the images for this platform only (default: all that the ClusterImage has)")
+	cmd.Flags().Var(&only, "platform", "the images for this platform only (default: all that the ClusterImage has)")
 	_ = cmd.MarkFlagRequired("to") // it exists
 	r.add(cmd.Flags())
 	return cmd

@@ -18,7 +18,8 @@ import (
 
 func (a *app) registryServe() *cobra.Command {
 	var o registry.ServerOptions
-	var htpasswd, platformName, ready, ca string
+	var only platformFlag
+	var htpasswd, ready, ca string
 	cmd := &cobra.Command{
 		Use:   "serve IMAGE...",
 		Short: "Serve the container images inside ClusterImages as a registry, read-only",
@@ -35,15 +36,11 @@ has Prometheus metrics.`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: a.completeImages,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := parsePlatform(platformName)
-			if err != nil {
-				return err
-			}
 			if (o.CertFile == "") != (o.KeyFile == "") || o.SelfSigned && o.CertFile != "" || ca != "" && !o.SelfSigned {
 				return usagef("https needs --tls-cert with --tls-key, or --self-signed, which --cert-out is for")
 			}
 			return a.withStore(func(s *store.Store) error {
-				return a.serve(cmd.Context(), s, args, p, serving{o, htpasswd, ready, ca})
+				return a.serve(cmd.Context(), s, args, only.Platform, serving{o, htpasswd, ready, ca})
 			})
 		},
 	}
@@ -55,7 +52,7 @@ has Prometheus metrics.`,
 	f.StringVar(&ca, "cert-out", "", "write the self-signed certificate to this `file`, for clients to trust")
 	f.StringVar(&htpasswd, "htpasswd", "", "let in only the users of this `file` (htpasswd -B)")
 	f.StringVar(&ready, "ready-file", "", "write host:port to this `file` once requests are answered")
-	f.StringVar(&platformName, "platform", "", "serve the images for this platform only (default: all that the ClusterImages have)")
+	f.Var(&only, "platform", "serve the images for this platform only (default: all that the ClusterImages have)")
 	return cmd
 }
 

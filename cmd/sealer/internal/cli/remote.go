@@ -28,7 +28,7 @@ func (r *registryFlags) add(f *pflag.FlagSet) {
 }
 
 // client makes the client of one run of a command.
-func (a *app) client(r *registryFlags, credentials []remote.Credential) (*remote.Client, error) {
+func (a *app) client(r *registryFlags) (*remote.Client, error) {
 	if r.jobs < 0 {
 		return nil, usagef("--jobs %d: want a number of transfers, or 0 for the default", r.jobs)
 	}
@@ -41,7 +41,6 @@ func (a *app) client(r *registryFlags, credentials []remote.Credential) (*remote
 		AuthFile:       r.authFile,
 		CertsDir:       r.certsDir,
 		Insecure:       r.insecure,
-		Credentials:    credentials,
 		UserAgent:      "sealer/" + Version,
 		Jobs:           r.jobs,
 		Logger:         a.logger(),

@@ -190,7 +190,7 @@ func hasKubefile(dir string) bool {
 }
 
 func (a *app) findKubefile(ctx context.Context, f *scanFlags, dir string) (found *imagelist.Result, err error) {
-	c, err := a.client(&f.registry, nil)
+	c, err := a.client(&f.registry)
 	if err != nil {
 		return nil, err
 	}

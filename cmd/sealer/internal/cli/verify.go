@@ -81,7 +81,7 @@ func (a *app) verifyOne(ctx context.Context, s *store.Store, name string, repair
 	v := verification{Image: name}
 	var o store.VerifyOptions
 	if repair {
-		c, err := a.client(r, nil)
+		c, err := a.client(r)
 		if err != nil {
 			return v, err
 		}
