@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -307,11 +309,24 @@ func (s *scanner) unknownCharts() {
 	}
 }
 
-// chartNode returns a value as nodes, for the rules that read values.
+// chartNode returns a value as nodes, for the rules that read values; numbers
+// are the texts that a template prints.
 func chartNode(v any) *yaml.Node {
-	var n yaml.Node
-	if err := n.Encode(v); err != nil {
-		return &yaml.Node{Kind: yaml.MappingNode}
+	switch v := v.(type) {
+	case nil:
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}
+	case map[string]any:
+		n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: k}, chartNode(v[k]))
+		}
+		return n
+	case []any:
+		n := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
+		for _, it := range v {
+			n.Content = append(n.Content, chartNode(it))
+		}
+		return n
 	}
-	return &n
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: fmt.Sprint(v)}
 }

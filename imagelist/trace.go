@@ -79,10 +79,10 @@ func templateLine(from, to []string, anchors []int, r int) int {
 	if anchors[r] >= 0 {
 		return anchors[r]
 	}
-	lo, hi := 0, len(from)
+	lo, hi, first := 0, len(from), 0
 	for i := r - 1; i >= 0; i-- {
 		if anchors[i] >= 0 {
-			lo = anchors[i] + 1
+			lo, first = anchors[i]+1, i+1
 			break
 		}
 	}
@@ -92,11 +92,8 @@ func templateLine(from, to []string, anchors []int, r int) int {
 			break
 		}
 	}
-	key := lineKey(to[r])
-	for i := lo; i < hi; i++ {
-		if strings.Contains(from[i], "{{") && lineKey(from[i]) == key {
-			return i
-		}
+	if at := sameLine(from[lo:max(lo, hi)], to[first:r+1]); at >= 0 {
+		return lo + at
 	}
 	// Lines that a helper renders: the action itself, when there is only one.
 	at := -1
@@ -109,6 +106,50 @@ func templateLine(from, to []string, anchors []int, r int) int {
 		}
 	}
 	return at
+}
+
+// maxTurns bounds how many rendered lines are looked at to tell a turn, for each
+// finding.
+const maxTurns = 1000
+
+// sameLine returns which of the lines of a template the last of the lines that
+// it rendered to comes from, -1 when none has its key and its text outside of
+// actions. Of several the turn tells: loops take turns again and again.
+func sameLine(from, to []string) int {
+	last := to[len(to)-1]
+	key := lineKey(last)
+	var candidates []int
+	for i, l := range from {
+		if strings.Contains(l, "{{") && lineKey(l) == key && rendersTo(l, last) {
+			candidates = append(candidates, i)
+		}
+	}
+	switch {
+	case len(candidates) == 0:
+		return -1
+	case len(candidates) == 1 || len(to) > maxTurns:
+		return candidates[0]
+	}
+	turn := 0
+	for _, l := range to[:len(to)-1] {
+		if lineKey(l) == key && rendersTo(from[candidates[0]], l) {
+			turn++
+		}
+	}
+	return candidates[turn%len(candidates)]
+}
+
+// rendersTo reports whether the text outside of a template line's actions
+// stands in a line, in order.
+func rendersTo(template, line string) bool {
+	for _, literal := range action.Split(strings.TrimSpace(template), -1) {
+		_, after, ok := strings.Cut(line, literal)
+		if !ok {
+			return false
+		}
+		line = after
+	}
+	return true
 }
 
 // lineKey is what a line says before its value.
