@@ -154,11 +154,11 @@ var podWords = func() [][]byte {
 
 var longestPodWord = len(slices.MaxFunc(podWords, func(a, b []byte) int { return cmp.Compare(len(a), len(b)) }))
 
-// mayHavePods is mayHavePods of a file.
+// mayHavePods is mayHavePods of a file. One that cannot be opened may.
 func (s *scanner) mayHavePods(name string) bool {
 	f, err := s.fsys.Open(name)
 	if err != nil {
-		return false
+		return true
 	}
 	defer f.Close()
 	if s.buf == nil {

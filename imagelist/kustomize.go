@@ -177,8 +177,12 @@ func (s *scanner) generators(p place, n *yaml.Node) {
 				key, name = path.Base(f.Value), f.Value
 			}
 			name = path.Join(path.Dir(p.file), name)
+			if documentation.MatchString(key) {
+				continue
+			}
 			content, err := readLimited(s.fsys, name, maxDocument)
-			if err != nil || documentation.MatchString(key) {
+			if err != nil {
+				s.warn("read what %s generates from: %v", p.file, err)
 				continue
 			}
 			s.embedded(place{file: name, object: "ConfigMap/" + text(it, "name")},

@@ -319,7 +319,7 @@ func (s *scanner) otherFile(name string) {
 	}
 	info, err := fs.Stat(s.fsys, name)
 	if err != nil || info.Size() > maxOther || info.Size() == 0 {
-		return
+		return // a link may lead nowhere
 	}
 	kustomization := kustomizationFile(name)
 	if !kustomization && s.o.Objects == nil && !s.mayHavePods(name) {
@@ -327,6 +327,7 @@ func (s *scanner) otherFile(name string) {
 	}
 	data, err := readLimited(s.fsys, name, maxOther)
 	if err != nil {
+		s.warn("not looked at: %v", err)
 		return
 	}
 	s.res.Files++

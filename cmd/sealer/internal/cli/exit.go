@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -58,10 +57,10 @@ func advise(err error, advice string) error {
 	return adviceError{err, advice}
 }
 
-// report prints err as a user should see it and returns the exit code.
-// started tells whether the command had begun to run: what fails before is a
-// wrong usage.
-func report(ctx context.Context, w io.Writer, cmd *cobra.Command, err error, started bool) int {
+// report prints err as a user should see it and returns the exit code. What
+// failed before the command had begun to run is a wrong usage.
+func (a *app) report(ctx context.Context, cmd *cobra.Command, err error) int {
+	w := a.Err
 	if err == nil {
 		return exitDone
 	}
@@ -70,10 +69,10 @@ func report(ctx context.Context, w io.Writer, cmd *cobra.Command, err error, sta
 		return exitInterrupted
 	}
 	var usage usageError
-	isUsage := errors.As(err, &usage) || !started
+	isUsage := errors.As(err, &usage) || !a.started
 	lines := strings.Split(strings.TrimRight(err.Error(), "\n"), "\n")
 	switch {
-	case len(lines) == 1 || !started: // cobra's suggestions are lines of one error
+	case len(lines) == 1 || !a.started: // cobra's suggestions are lines of one error
 		fmt.Fprintf(w, "Error: %s\n", strings.Join(lines, "\n"))
 	default:
 		fmt.Fprintf(w, "Error: %d faults:\n", len(lines))
@@ -87,8 +86,10 @@ func report(ctx context.Context, w io.Writer, cmd *cobra.Command, err error, sta
 		fmt.Fprintln(w, advice.advice)
 	case isUsage:
 		fmt.Fprintf(w, "See: %s --help\n", cmd.CommandPath())
-	case hint(err) != "":
-		fmt.Fprintln(w, hint(err))
+	default:
+		if hint := a.hint(err); hint != "" {
+			fmt.Fprintln(w, hint)
+		}
 	}
 	switch {
 	case isUsage:

@@ -2,9 +2,13 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/clusterimage/sealer/kubefile"
@@ -13,7 +17,7 @@ import (
 
 // hint returns what to do about an error that the libraries return without
 // knowing the command line, or "".
-func hint(err error) string {
+func (a *app) hint(err error) string {
 	var dns *net.DNSError
 	var in *kubefile.Error
 	switch {
@@ -30,7 +34,34 @@ func hint(err error) string {
 	case errors.Is(err, syscall.ECONNREFUSED), errors.As(err, &dns):
 		return "Check the registry's name and the network; a registries.conf (--registries-conf FILE) can name a mirror."
 	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
-		return "Choose a store that you may write with --root DIR or SEALER_ROOT=DIR"
+		return a.refused(err)
 	}
 	return ""
+}
+
+// refused says what to do about a path that this user may not read or write:
+// the store can be another.
+func (a *app) refused(err error) string {
+	var one *fs.PathError
+	var two *os.LinkError
+	var path string
+	switch {
+	case errors.As(err, &one):
+		path = one.Path
+	case errors.As(err, &two):
+		path = two.New
+	default:
+		return ""
+	}
+	root, err := filepath.Abs(a.storeRoot())
+	if err == nil && (within(path, root) || within(root, path)) {
+		return "Choose a store that you may write with --root DIR or SEALER_ROOT=DIR"
+	}
+	return fmt.Sprintf("Let this user read or write %s, or choose another", path)
+}
+
+// within reports whether path is dir or below it.
+func within(path, dir string) bool {
+	rest, ok := strings.CutPrefix(path, dir)
+	return ok && (rest == "" || rest[0] == filepath.Separator)
 }

@@ -95,13 +95,13 @@ func TestReleaseIsChecked(t *testing.T) {
 	sum := sha256.Sum256([]byte(manifest))
 	right := hex.EncodeToString(sum[:])
 	var stderr bytes.Buffer
-	a := &app{Streams: Streams{Err: &stderr}}
+	a := &app{Streams: Streams{Err: &stderr}, started: true}
 	if name, b, err := a.fetchManifest(t.Context(), kyverno.Release{URL: server + "/moved", SHA256: right}); err != nil || string(b) != manifest || name != server+"/moved" || stderr.Len() > 0 {
 		t.Errorf("%s, %q, %v, %s", name, b, err, &stderr)
 	}
 	wrong := strings.Repeat("0", 64)
 	_, b, err := a.fetchManifest(t.Context(), kyverno.Release{URL: server + "/install.yaml", SHA256: wrong})
-	if err == nil || b != nil || !strings.Contains(err.Error(), "its SHA-256 is "+right+", want "+wrong) || report(t.Context(), &stderr, nil, err, true) != exitFailed {
+	if err == nil || b != nil || !strings.Contains(err.Error(), "its SHA-256 is "+right+", want "+wrong) || a.report(t.Context(), nil, err) != exitFailed {
 		t.Errorf("%q, %v", b, err)
 	}
 	if !strings.Contains(stderr.String(), "--install-manifest FILE") {

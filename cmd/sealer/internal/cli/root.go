@@ -31,7 +31,7 @@ func Main(ctx context.Context, args []string, s Streams) int {
 	cmd := a.command()
 	cmd.SetArgs(args)
 	ran, err := cmd.ExecuteContextC(ctx)
-	return report(ctx, s.Err, ran, err, a.started)
+	return a.report(ctx, ran, err)
 }
 
 func (a *app) command() *cobra.Command {
