@@ -256,11 +256,11 @@ func (t *target) declares(name string) bool {
 // finishConfig decides what depends on the whole file.
 func (t *target) finishConfig() {
 	c := &t.config
-	var apps, cluster, own, launch bool // cluster: it has the cluster's network or storage
+	var apps, own, launch bool
 	for _, in := range t.file.Instructions {
 		switch in := in.(type) {
 		case *kubefile.App:
-			apps, cluster = true, cluster || in.Kind != "APP"
+			apps = apps || in.Kind == "APP" // CNI and CSI belong to the cluster
 		case *kubefile.Cmd:
 			own = true
 		case *kubefile.Launch, *kubefile.Cmds:
@@ -277,7 +277,7 @@ func (t *target) finishConfig() {
 		c.Type = t.b.o.Type
 	case t.base != nil && t.b.withBase():
 		c.Type = orDefault(t.base.Config.Type, c.Type)
-	case t.base != nil, apps && !own && !cluster:
+	case t.base != nil, apps && !own:
 		c.Type = store.TypeAppInstaller
 	}
 }

@@ -54,7 +54,7 @@ type Options struct {
 	Labels         map[string]string  // added to LABEL's
 	Annotations    map[string]string  // of the manifest, and of the index
 
-	Type string // store.TypeKubeInstaller or TypeAppInstaller; "" is found: app-installer with --base=false, or APP without a base, CNI, CSI and CMD
+	Type string // store.TypeKubeInstaller or TypeAppInstaller; "" is found: app-installer with --base=false, or APP without a base
 	// Base false leaves the layers of FROM out of the image: it is a part
 	// that is installed on a cluster that runs. nil is true.
 	Base *bool
