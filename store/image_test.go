@@ -145,6 +145,15 @@ func commit(t testing.TB, s *store.Store, name, content string) ocispec.Descript
 // content returns all files of a tree.
 func content(t testing.TB, fsys fs.FS) map[string]string {
 	t.Helper()
+	out, err := files(fsys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// files returns all files of a directory.
+func files(fsys fs.FS) (map[string]string, error) {
 	out := map[string]string{}
 	err := fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -154,10 +163,7 @@ func content(t testing.TB, fsys fs.FS) map[string]string {
 		out[p] = string(b)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
+	return out, err
 }
 
 func TestImage(t *testing.T) {

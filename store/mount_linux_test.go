@@ -95,20 +95,6 @@ func childOverlay(ctx context.Context, dir string) error {
 	return nil
 }
 
-// files returns all files of a directory.
-func files(fsys fs.FS) (map[string]string, error) {
-	out := map[string]string{}
-	err := fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		b, err := fs.ReadFile(fsys, p)
-		out[p] = string(b)
-		return err
-	})
-	return out, err
-}
-
 // childMount mounts images and compares what is seen with what Rootfs says.
 func childMount(ctx context.Context, dir string) error {
 	// A file system that takes the attributes of overlayfs, and nobody else's.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -147,12 +148,8 @@ func (f *buildFlags) complete(a *app, args []string) (o build.Options, err error
 	if f.mode != "lite" {
 		return o, usagef("--mode %q: lite is the only mode", f.mode)
 	}
-	for _, t := range f.tags {
-		name, err := imageName(t)
-		if err != nil {
-			return o, err
-		}
-		o.Tags = append(o.Tags, name)
+	if err := f.lists(&o); err != nil {
+		return o, err
 	}
 	if o.Platforms, err = platform.ParseList(f.platforms); err != nil {
 		return o, usageError{err}
@@ -167,28 +164,10 @@ func (f *buildFlags) complete(a *app, args []string) (o build.Options, err error
 			return o, usageError{fmt.Errorf("--registry-naming: %w", err)}
 		}
 	}
-	if o.BuildArgs, err = pairs("--build-arg", f.buildArgs, true); err != nil {
-		return o, err
-	}
-	if o.Labels, err = pairs("--label", f.labels, false); err != nil {
-		return o, err
-	}
-	if o.Annotations, err = pairs("--annotation", f.annotations, false); err != nil {
-		return o, err
-	}
-	if o.CacheFrom, err = references("--cache-from", f.cacheFrom); err != nil {
-		return o, err
-	}
-	if o.CacheTo, err = references("--cache-to", f.cacheTo); err != nil {
-		return o, err
-	}
 	if f.maxDownload <= 0 || o.DownloadTime <= 0 {
 		return o, usagef("--max-download and --download-time: want more than nothing")
 	}
 	o.MaxDownload = f.maxDownload << 20
-	if o.Secrets, err = secrets(f.secrets); err != nil {
-		return o, err
-	}
 	if o.SourceDateEpoch, err = sourceDateEpoch(); err != nil {
 		return o, err
 	}
@@ -206,6 +185,34 @@ func (f *buildFlags) complete(a *app, args []string) (o build.Options, err error
 	}
 	o.Base, o.Version, o.Jobs, o.Logger = &f.base, Version, f.registry.jobs, a.logger()
 	return o, f.discovery.complete(&o)
+}
+
+// lists turns the flags that may be given several times into build.Options.
+func (f *buildFlags) lists(o *build.Options) (err error) {
+	for _, t := range f.tags {
+		name, err := imageName(t)
+		if err != nil {
+			return err
+		}
+		o.Tags = append(o.Tags, name)
+	}
+	if o.BuildArgs, err = pairs("--build-arg", f.buildArgs, true); err != nil {
+		return err
+	}
+	if o.Labels, err = pairs("--label", f.labels, false); err != nil {
+		return err
+	}
+	if o.Annotations, err = pairs("--annotation", f.annotations, false); err != nil {
+		return err
+	}
+	if o.CacheFrom, err = references("--cache-from", f.cacheFrom); err != nil {
+		return err
+	}
+	if o.CacheTo, err = references("--cache-to", f.cacheTo); err != nil {
+		return err
+	}
+	o.Secrets, err = secrets(f.secrets)
+	return err
 }
 
 func (a *app) runBuild(cmd *cobra.Command, f *buildFlags, args []string) error {
@@ -336,10 +343,8 @@ func sourceDateEpoch() (*time.Time, error) {
 
 // choice refuses a value that is none of choices.
 func choice(flag, value string, choices []string) error {
-	for _, c := range choices {
-		if value == c {
-			return nil
-		}
+	if slices.Contains(choices, value) {
+		return nil
 	}
 	return usagef("%s %q: want %s", flag, value, strings.Trim(strings.Join(choices, ", "), ", "))
 }

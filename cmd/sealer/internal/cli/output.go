@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"text/template"
@@ -41,10 +42,8 @@ func (o *output) check() error {
 		}
 		return nil
 	}
-	for _, c := range o.choices {
-		if o.kind == c {
-			return nil
-		}
+	if slices.Contains(o.choices, o.kind) {
+		return nil
 	}
 	return usagef("-o %q: want one of %s", o.kind, strings.Join(o.choices, ", "))
 }
