@@ -153,6 +153,10 @@ func (s *scanner) setting(p place, v pair, rule string) {
 		return
 	}
 	if r, ok := hosted(value); ok {
+		if isJudged(v.key) {
+			s.reject(p, v.line, v.field, value, rule, "allowed or refused, not pulled")
+			return
+		}
 		s.found(p, v.line, v.field, value, rule+"-value", Medium, r)
 	}
 }
@@ -168,12 +172,19 @@ var listSeparators = regexp.MustCompile(`[\s,;]+`)
 // references looks at a value with several words: lists of references, lines
 // of version=reference.
 func (s *scanner) references(p place, v pair, images bool, rule string) {
+	if isJudged(v.key) {
+		return
+	}
+	used := s.composed(p, settingsIn(v), rule+"-split")
 	line := v.line
 	for l := range strings.Lines(v.value) {
 		for _, word := range listSeparators.Split(strings.TrimSpace(l), -1) {
 			key, value, ok := strings.Cut(word, "=")
 			if !ok {
 				key, value = "", word
+			}
+			if used[key] {
+				continue
 			}
 			value = strings.Trim(value, `"'`)
 			keyed := images && (ok || listOfImages(v.value)) || speaksOfImage(key)
@@ -189,6 +200,19 @@ func (s *scanner) references(p place, v pair, images bool, rule string) {
 			}
 		}
 	}
+}
+
+// settingsIn returns the settings in one value: image.repository=REPO,image.tag=TAG.
+func settingsIn(v pair) (out []pair) {
+	if strings.Count(v.value, "=") < 2 || len(v.value) > maxLine {
+		return nil
+	}
+	for _, word := range listSeparators.Split(v.value, -1) {
+		if key, value, ok := strings.Cut(word, "="); ok && key != "" {
+			out = append(out, pair{key, strings.Trim(value, `"'`), v.line, v.field})
+		}
+	}
+	return out
 }
 
 // listOfImages reports whether a text is nothing but words without white
@@ -298,8 +322,15 @@ func keyed(ps []pair) []pair {
 // podAnnotations looks at the annotations of a pod template: injectors take
 // the image of a sidecar from them.
 func (s *scanner) podAnnotations(p place, n *yaml.Node, path string) {
+	var parts []pair
 	for _, e := range entries(n) {
-		if isScalar(e.value) && annotationOfImage(e.key) {
+		if isScalar(e.value) {
+			parts = append(parts, pair{e.key, e.value.Value, e.value.Line, atKey(path+".metadata.annotations", e.key)})
+		}
+	}
+	used := s.composed(p, parts, "annotation")
+	for _, e := range entries(n) {
+		if isScalar(e.value) && annotationOfImage(e.key) && !used[e.key] {
 			if v := judge(e.key, e.value.Value); v.confidence.Mirrored() {
 				s.add(p, e.value.Line, atKey(path+".metadata.annotations", e.key), strings.TrimSpace(e.value.Value), "annotation", Medium)
 			}

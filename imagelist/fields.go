@@ -18,7 +18,7 @@ var quietGroups = map[string]bool{
 	"templates.gatekeeper.sh": true, "constraints.gatekeeper.sh": true, "mutations.gatekeeper.sh": true, "config.gatekeeper.sh": true,
 	"policy.sigstore.dev": true, "image.toolkit.fluxcd.io": true, "imagepolicy.k8s.io": true,
 	"controlplane.cluster.x-k8s.io": true, "bootstrap.cluster.x-k8s.io": true, "infrastructure.cluster.x-k8s.io": true, "cluster.x-k8s.io": true,
-	"aquasecurity.github.io": true, "spdx.softwarecomposition.kubescape.io": true, "cilium.io": true, "security.istio.io": true,
+	"kubeadm.k8s.io": true, "aquasecurity.github.io": true, "spdx.softwarecomposition.kubescape.io": true, "cilium.io": true, "security.istio.io": true,
 }
 
 // quietKinds are kinds of other groups of which the same holds.
@@ -112,7 +112,11 @@ func (w walker) list(e entry, path string, in inherited, depth int) {
 		at := atIndex(path, i)
 		switch {
 		case it.Kind == yaml.ScalarNode && images:
-			w.candidate(e.key, it.Value, it.Line, at)
+			_, image, ok := strings.Cut(it.Value, "=") // Argo CD: NAME=REF, REF in the place of NAME
+			if !ok {
+				image = it.Value
+			}
+			w.candidate(e.key, image, it.Line, at)
 		case container && isScalar(get(it, "image")):
 			w.container(it, at, in, depth)
 		case it.Kind == yaml.SequenceNode:
@@ -203,9 +207,14 @@ func (w walker) fields(n *yaml.Node, path, key string, in inherited, depth int) 
 	}
 }
 
-// named looks at a parameter: a name that speaks of an image, and a value.
+// named looks at a parameter: a name that speaks of an image, and a value; and
+// at OpenShift's {kind: DockerImage, name: REF}.
 func (w walker) named(n *yaml.Node, path string) {
 	name := text(n, "name")
+	if v := get(n, "name"); isScalar(v) && text(n, "kind") == "DockerImage" {
+		w.candidate("image", v.Value, v.Line, atKey(path, "name"))
+		return
+	}
 	if !speaksOfImage(name) {
 		return
 	}

@@ -53,8 +53,8 @@ func (in inherited) within(es []entry) inherited {
 		switch k := norm(e.key); k {
 		case "hub", "registry", "imageregistry":
 			in.registry = e.value.Value
-		case "base", "prefix", "imageprefix", "imagebase", "repositoryprefix":
-			if hasHost(e.value.Value + "/") {
+		case "base", "imageprefix", "imagebase", "repositoryprefix":
+			if hasHost(e.value.Value) {
 				in.prefix = e.value.Value
 			}
 		case "tag", "imagetag":

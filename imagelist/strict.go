@@ -192,7 +192,7 @@ func hosted(value string) (ref.Reference, bool) {
 		return ref.Reference{}, false
 	}
 	host, rest, _ := strings.Cut(value, "/")
-	if !domain.MatchString(host) || sourceHost[host] || strings.Contains(host, ".svc") || strings.HasSuffix(host, ".local") {
+	if !domain.MatchString(host) || sourceHost[host] || strings.Contains(host, ".svc") || strings.HasSuffix(host, ".local") || isLabelDomain(host) {
 		return ref.Reference{}, false
 	}
 	r, err := ref.Parse(value)
@@ -209,6 +209,13 @@ func hosted(value string) (ref.Reference, bool) {
 		return ref.Reference{}, false // a quantity: nvidia.com/gpu:2
 	}
 	return r, plausibleTag(tag)
+}
+
+// isLabelDomain reports whether a host is one that labels, taints and resources
+// of Kubernetes begin with: topology.kubernetes.io/zone:a1.
+func isLabelDomain(host string) bool {
+	return host == "kubernetes.io" || strings.HasSuffix(host, ".kubernetes.io") ||
+		(host == "k8s.io" || strings.HasSuffix(host, ".k8s.io")) && !strings.HasPrefix(host, "registry")
 }
 
 // norm makes keys of all spellings comparable: imageTag, image_tag, IMAGE-TAG.
