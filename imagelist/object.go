@@ -134,6 +134,8 @@ func (s *scanner) object(p place, n *yaml.Node, kind string) {
 	switch {
 	case kind == "CustomResourceDefinition":
 		s.definition(n)
+	case kind == "Template" && (p.group == "" || p.group == "template.openshift.io") && isSeq(get(n, "objects")):
+		s.openShiftTemplate(p, n)
 	case podSpecPath(p) != nil:
 		s.workload(p, n)
 	case (kind == "Kustomization" || kind == "Component") && (p.group == "" || p.group == "kustomize.config.k8s.io"):

@@ -110,6 +110,7 @@ var operators = []operator{
 	{"apps.gitlab.com", "GitLab", "", "", ""},
 	{"helm.cattle.io", "HelmChart", "", "spec.chartContent", ""},
 	{"helm.toolkit.fluxcd.io", "HelmRelease", "", "", ""},
+	{"argoproj.io", "ArgoCD", "", "spec.image", ""},
 	{"argoproj.io", "Application", "", "", ""},
 	{"argoproj.io", "ApplicationSet", "", "", ""},
 	{"kustomize.toolkit.fluxcd.io", "Kustomization", "", "", ""},
