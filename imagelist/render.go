@@ -10,13 +10,11 @@ import (
 	"regexp"
 	"runtime/metrics"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/Masterminds/semver/v3"
 	"helm.sh/helm/v3/pkg/chart"
-	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
 )
@@ -49,7 +47,7 @@ func (s *scanner) renderChart(c *source) error {
 	caps := &chartutil.Capabilities{KubeVersion: *kube, APIVersions: s.apiVersions(), HelmVersion: chartutil.DefaultCapabilities.HelmVersion}
 	s.missingDependencies(c, vals)
 	before := len(s.res.Found)
-	out, err := s.render(c.chart, vals, caps, engine.Engine{}, false)
+	out, err := s.render(c.chart, vals, caps, nil)
 	switch {
 	case err == nil:
 		s.rendering(c, out, place{})
@@ -78,19 +76,24 @@ func (s *scanner) renderChart(c *source) error {
 }
 
 // render processes the dependencies of a chart as Helm's install does, and
-// renders it. With lax, values that do not fit the chart's schema are taken.
-func (s *scanner) render(ch *chart.Chart, vals map[string]any, caps *chartutil.Capabilities, e engine.Engine, lax bool) (map[string]string, error) {
+// renders it. With lax, values may be missing or not fit the chart's schema, and
+// templates may be.
+func (s *scanner) render(ch *chart.Chart, vals map[string]any, caps *chartutil.Capabilities, lax *salvager) (map[string]string, error) {
 	if err := chartutil.ProcessDependenciesWithMerge(ch, vals); err != nil {
 		return nil, err
 	}
+	if lax != nil {
+		lax.prepare(ch)
+	}
 	o := chartutil.ReleaseOptions{Name: releaseName, Namespace: releaseNamespace, Revision: 1, IsInstall: true}
-	rv, err := chartutil.ToRenderValuesWithSchemaValidation(ch, vals, o, caps, lax)
+	rv, err := chartutil.ToRenderValuesWithSchemaValidation(ch, vals, o, caps, lax != nil)
 	if err != nil {
 		return nil, err
 	}
 	if err := endlessLoop(ch); err != nil {
 		return nil, err
 	}
+	e := engine.Engine{LintMode: lax != nil} // takes missing values as empty
 	return s.watched(func() (map[string]string, error) { return e.Render(ch, rv) })
 }
 
@@ -294,96 +297,4 @@ func conditionOff(condition string, vals chartutil.Values) bool {
 		}
 	}
 	return false
-}
-
-var brokenTemplate = regexp.MustCompile(`^parse error at \([^():]+:(\d+)\)`)
-
-var failedTemplate = regexp.MustCompile(`(?:parse error at|execution error at|error converting YAML[^(]*|template:|at) ?\(?([^\s():<>]+/templates/[^\s():<>]+)`)
-
-// salvage reads a chart that does not render: first as far as it goes when
-// missing values are taken as empty, leaving out templates that fail even
-// so; then the images that its values spell out.
-func (s *scanner) salvage(c *source, vals map[string]any, caps *chartutil.Capabilities, cause error) error {
-	s.res.Unresolved = append(s.res.Unresolved, Gap{File: c.path, Object: c.chart.Name(),
-		Reason: "the chart does not render, so that images may be missing: " + firstLine(cause)})
-	out, dropped := s.renderLax(c, vals, caps)
-	s.rendering(c, out, place{limit: Medium})
-	for _, d := range dropped {
-		s.failed(c, d)
-	}
-	limit := Low
-	if len(dropped) > 0 {
-		limit = Medium
-	}
-	s.salvageValues(c, limit)
-	return s.ctx.Err()
-}
-
-type droppedTemplate struct {
-	name string
-	err  error
-}
-
-// failed reports a template that renders with no values: one that is broken is
-// a fault, one that needs a value that is not there a gap.
-func (s *scanner) failed(c *source, d droppedTemplate) {
-	file := c.path
-	if d.name != "" {
-		file = c.templateFile(d.name)
-	}
-	if m := brokenTemplate.FindStringSubmatch(d.err.Error()); m != nil || errors.Is(d.err, errRunaway) || strings.Contains(d.err.Error(), "nested reference name") {
-		f := fault{file: file, err: errors.New(firstLine(d.err))}
-		if m != nil {
-			f.line, _ = strconv.Atoi(m[1])
-			f.text = lineOf([]byte(c.templates[d.name].text), f.line)
-		}
-		s.fault(f)
-		return
-	}
-	s.res.Unresolved = append(s.res.Unresolved, Gap{File: file, Object: c.chart.Name(), Reason: "the template does not render: " + firstLine(d.err)})
-}
-
-// renderLax renders a chart with missing values taken as empty, and without
-// the templates that fail even so.
-func (s *scanner) renderLax(c *source, vals map[string]any, caps *chartutil.Capabilities) (map[string]string, []droppedTemplate) {
-	files := c.files
-	var dropped []droppedTemplate
-	for range 30 {
-		ch, err := loader.LoadFiles(files)
-		if err != nil {
-			return nil, append(dropped, droppedTemplate{"", err})
-		}
-		out, err := s.render(ch, vals, caps, engine.Engine{LintMode: true}, true)
-		if err == nil {
-			return out, dropped
-		}
-		m := failedTemplate.FindStringSubmatch(err.Error())
-		if m == nil || s.ctx.Err() != nil || errors.Is(err, errRunaway) {
-			return nil, append(dropped, droppedTemplate{"", err})
-		}
-		dropped = append(dropped, droppedTemplate{m[1], err})
-		rel := strings.TrimPrefix(m[1], c.chart.Name()+"/")
-		left := slices.DeleteFunc(slices.Clone(files), func(f *loader.BufferedFile) bool { return f.Name == rel })
-		if len(left) == len(files) {
-			return nil, dropped
-		}
-		files = left
-	}
-	return nil, dropped
-}
-
-var endlessInclude = regexp.MustCompile(`nested reference name: [^:\s]+`)
-
-// firstLine makes a reason of an error of Helm, whose engine repeats itself
-// for every template on the way.
-func firstLine(err error) string {
-	text := err.Error()
-	if m := endlessInclude.FindString(text); m != "" {
-		return "the template includes itself without end: " + m
-	}
-	l, _, _ := strings.Cut(text, "\n")
-	if len(l) > 300 {
-		l = l[:297] + "..."
-	}
-	return strings.ToValidUTF8(l, "")
 }
