@@ -81,6 +81,7 @@ func (s *scanner) gap(p place, line int, field, written, reason string) {
 	f := p.finding(line, field, "", "", Low)
 	s.res.Unresolved = append(s.res.Unresolved, Gap{File: f.File, Line: f.Line, Object: f.Object, Field: f.Field,
 		Text: shorten(unmark(written)), Reason: reason})
+	s.gapLines = append(s.gapLines, f.Rendered)
 }
 
 // document looks at one document of a file.

@@ -184,6 +184,7 @@ func (s *scanner) rendering(c *source, out map[string]string, at place) {
 			p.file = c.templateFile(name)
 		}
 		from := len(s.res.Found)
+		s.gapLines = nil
 		docs, faults := documents([]byte(out[name]))
 		for _, f := range faults {
 			err := fmt.Errorf("line %d of the rendering: %w", f.line, f.err)
@@ -197,6 +198,7 @@ func (s *scanner) rendering(c *source, out map[string]string, at place) {
 			s.document(p, d)
 		}
 		trace(s.res.Found[from:], t.text, out[name])
+		s.traceGaps(t.text, out[name])
 	}
 }
 

@@ -129,6 +129,7 @@ type scanner struct {
 
 	kustomizations []*kustomization
 
+	gapLines   []int         // of the template that is looked at, in its rendering
 	buf        []byte        // of hasObject
 	renderTime time.Duration // for one chart; 0 is maxRenderTime
 }

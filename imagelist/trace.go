@@ -21,6 +21,19 @@ func trace(found []Finding, template, rendering string) {
 	}
 }
 
+// traceGaps is trace for the gaps of this template, which are the last.
+func (s *scanner) traceGaps(template, rendering string) {
+	lines := make([]Finding, len(s.gapLines))
+	for i, r := range s.gapLines {
+		lines[i].Rendered = r
+	}
+	trace(lines, template, rendering)
+	gaps := s.res.Unresolved[len(s.res.Unresolved)-len(lines):]
+	for i := range gaps {
+		gaps[i].Line = lines[i].Line
+	}
+}
+
 // align returns for each line of to the line of from that it is equal to in
 // the longest common subsequence, -1 where there is none.
 func align(from, to []string) []int {
