@@ -57,10 +57,7 @@ every tag of it; * and ? stand for what a name may hold, except for a slash.`,
 				return err
 			}
 			if quiet {
-				for _, r := range rows {
-					fmt.Fprintln(a.Out, shortID(r.Digest))
-				}
-				return nil
+				return printIDs(a.Out, rows)
 			}
 			return o.print(a.Out, rows, func(w io.Writer) error { return printImages(w, rows) }, anys(rows)...)
 		},
@@ -108,6 +105,19 @@ func printImages(w io.Writer, rows []imageRow) error {
 		cells = append(cells, []string{r.Name, shortID(r.Digest), r.Platform, r.Built.Local().Format("2006-01-02 15:04:05"), size(r.Size)})
 	}
 	return table(w, []string{"NAME", "ID", "PLATFORM", "BUILT", "SIZE"}, cells)
+}
+
+// printIDs prints the ID of each image once, however many names and platforms
+// it has: what is printed can be given to rmi.
+func printIDs(w io.Writer, rows []imageRow) error {
+	printed := map[digest.Digest]bool{}
+	for _, r := range rows {
+		if !printed[r.Digest] {
+			fmt.Fprintln(w, shortID(r.Digest))
+		}
+		printed[r.Digest] = true
+	}
+	return nil
 }
 
 // shortID returns the first 12 hex digits of a digest, as docker prints IDs.

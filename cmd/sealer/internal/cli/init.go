@@ -22,7 +22,7 @@ func (a *app) initialise() *cobra.Command {
 		Long: `Write a build context to start from, as plain files to read and edit. A second
 run changes nothing; a directory with anything else in it is refused unless
 --force is given, which replaces files of the same name and keeps the rest.`,
-		Args: cobra.NoArgs,
+		Args: subcommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(

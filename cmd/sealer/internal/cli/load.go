@@ -19,7 +19,7 @@ func (a *app) load() *cobra.Command {
 		Short: "Bring images from a tar into the store",
 		Long: `Bring the images of a tar into the store: one that sealer save wrote, or an OCI
 image layout of another tool, compressed or not.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			in := a.In
 			if file != "" && file != "-" {
@@ -35,11 +35,11 @@ image layout of another tool, compressed or not.`,
 				if err != nil {
 					return err
 				}
-				for _, r := range imageRows(images) {
-					if quiet {
-						fmt.Fprintln(a.Out, shortID(r.Digest))
-						continue
-					}
+				rows := imageRows(images)
+				if quiet {
+					return printIDs(a.Out, rows)
+				}
+				for _, r := range rows {
 					fmt.Fprintf(a.Out, "%s  %s  %s\n", r.Name, r.Platform, r.Digest)
 				}
 				return nil

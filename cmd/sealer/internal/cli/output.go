@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -36,6 +37,9 @@ func (o *output) flags(cmd *cobra.Command, choices ...string) {
 // check refuses a value of -o that the command does not know, and a template
 // that does not parse. Call it before any work.
 func (o *output) check() error {
+	if o.format == "json" || o.format == "yaml" {
+		o.kind, o.format = o.format, ""
+	}
 	if o.format != "" {
 		if _, err := o.template(); err != nil {
 			return usageError{err}
@@ -52,11 +56,24 @@ func (o *output) template() (*template.Template, error) {
 	t, err := template.New("format").Funcs(template.FuncMap{
 		"json": func(v any) (string, error) { b, err := json.Marshal(v); return string(b), err },
 		"join": strings.Join,
-	}).Parse(o.format)
+	}).Parse(unescape(o.format))
 	if err != nil {
 		return nil, fmt.Errorf("--format: %w", err)
 	}
 	return t, nil
+}
+
+// unescape makes tabs and line ends of \t and \n, which shells leave alone, in
+// the text between the actions of a template.
+func unescape(template string) string {
+	escapes := strings.NewReplacer(`\t`, "\t", `\n`, "\n")
+	parts := strings.Split(template, "{{")
+	for i, p := range parts {
+		if end := strings.Index(p, "}}"); i == 0 || end >= 0 {
+			parts[i] = p[:max(end, 0)] + escapes.Replace(p[max(end, 0):])
+		}
+	}
+	return strings.Join(parts, "{{")
 }
 
 // print writes v in the form chosen: JSON, YAML, the template, or what other
@@ -114,9 +131,44 @@ func render(t *template.Template, v any) (string, error) {
 	if err := json.Unmarshal(printed, &fields); err != nil {
 		return "", err
 	}
+	fields = withEmpty(reflect.ValueOf(v), fields)
 	b.Reset()
 	err = t.Option("missingkey=error").Execute(&b, fields)
 	return b.String(), err
+}
+
+// withEmpty adds to printed, which is v as JSON has it, the fields that
+// omitempty has left out: a template may name them.
+func withEmpty(v reflect.Value, printed any) any {
+	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
+		v = v.Elem()
+	}
+	switch p := printed.(type) {
+	case map[string]any:
+		if v.Kind() != reflect.Struct {
+			return printed
+		}
+		for i := range v.NumField() {
+			f := v.Type().Field(i)
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			value, there := p[name]
+			switch {
+			case f.Anonymous && name == "":
+				withEmpty(v.Field(i), p)
+			case there:
+				p[name] = withEmpty(v.Field(i), value)
+			case name != "" && name != "-":
+				p[name] = v.Field(i).Interface()
+			}
+		}
+	case []any:
+		if v.Kind() == reflect.Slice && v.Len() == len(p) {
+			for i := range p {
+				p[i] = withEmpty(v.Index(i), p[i])
+			}
+		}
+	}
+	return printed
 }
 
 // table writes rows in aligned columns.

@@ -19,7 +19,7 @@ func (a *app) prune() *cobra.Command {
 		Long: `Drop blobs and layers that no image in the store needs, and what interrupted
 commands left. Beside a running build only the latter goes: the rest could be
 what it is about to use.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
 				return err

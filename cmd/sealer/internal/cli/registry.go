@@ -17,7 +17,7 @@ func (a *app) registry() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "registry",
 		Short: "Use the container images inside ClusterImages: serve them, point clusters at them",
-		Args:  cobra.NoArgs,
+		Args:  subcommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(a.registryHosts(), a.registryPush(), a.registryServe())

@@ -18,6 +18,7 @@ type Streams struct {
 // run, so that tests run commands side by side.
 type app struct {
 	Streams
+	raw     io.Writer // Out as it was given, maybe a terminal
 	started bool
 
 	root     string // --root
@@ -27,11 +28,30 @@ type app struct {
 
 // Main runs sealer with args and returns its exit code.
 func Main(ctx context.Context, args []string, s Streams) int {
-	a := &app{Streams: s}
+	results := &results{Writer: s.Out}
+	a := &app{Streams: Streams{In: s.In, Out: results, Err: s.Err}, raw: s.Out}
 	cmd := a.command()
 	cmd.SetArgs(args)
 	ran, err := cmd.ExecuteContextC(ctx)
+	if err == nil {
+		err = results.err
+	}
 	return a.report(ctx, ran, err)
+}
+
+// results is what commands print to. It keeps the first error, so that no
+// command whose results were lost counts as done.
+type results struct {
+	io.Writer
+	err error
+}
+
+func (r *results) Write(b []byte) (int, error) {
+	n, err := r.Writer.Write(b)
+	if r.err == nil {
+		r.err = err
+	}
+	return n, err
 }
 
 func (a *app) command() *cobra.Command {
@@ -43,6 +63,7 @@ cluster or application needs where there is no internet: a rootfs, its start
 commands, and a registry with every container image that will be pulled.
 
 ` + exitCodesHelp,
+		Version:       Version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
@@ -58,6 +79,8 @@ commands, and a registry with every container image that will be pulled.
 	cmd.SetIn(a.In)
 	cmd.SetOut(a.Out)
 	cmd.SetErr(a.Err)
+	cmd.SetVersionTemplate(theVersion().String() + "\n")
+	cmd.SetHelpCommand(help())
 	f := cmd.PersistentFlags()
 	f.StringVar(&a.root, "root", "", "the store's directory (default: SEALER_ROOT, else /var/lib/sealer for root, $XDG_DATA_HOME/sealer for others)")
 	f.BoolVar(&a.debug, "debug", false, "log what is done, on stderr")

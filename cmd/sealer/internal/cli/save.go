@@ -37,10 +37,10 @@ where there is no registry, and for tools that read oci-archive.`,
 				if file != "" && file != "-" {
 					return writeFile(file, write)
 				}
-				if f, ok := a.Out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+				if f, ok := a.raw.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 					return usagef("will not write a tar to the terminal: use -o FILE or a pipe")
 				}
-				return write(a.Out)
+				return write(a.raw)
 			})
 		},
 	}
@@ -55,7 +55,9 @@ func writeFile(name string, write func(io.Writer) error) (err error) {
 	if real, err := filepath.EvalSymlinks(name); err == nil {
 		name = real
 	}
-	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return fmt.Errorf("write %s: it is a directory", name)
+	} else if err == nil && !info.Mode().IsRegular() {
 		f, err := os.OpenFile(name, os.O_WRONLY, 0)
 		if err != nil {
 			return fmt.Errorf("write %s: %w", name, err)

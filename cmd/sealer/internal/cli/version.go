@@ -19,26 +19,36 @@ type versionInfo struct {
 	Platform string `json:"platform"`
 }
 
+func theVersion() versionInfo {
+	v := versionInfo{Version: Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	if b, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range b.Settings {
+			if s.Key == "vcs.revision" {
+				v.Revision = s.Value
+			}
+		}
+	}
+	return v
+}
+
+// String is the line that people read.
+func (v versionInfo) String() string {
+	return fmt.Sprintf("sealer %s (%s, %s)", v.Version, v.Go, v.Platform)
+}
+
 func (a *app) version() *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of sealer",
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
 				return err
 			}
-			v := versionInfo{Version: Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-			if b, ok := debug.ReadBuildInfo(); ok {
-				for _, s := range b.Settings {
-					if s.Key == "vcs.revision" {
-						v.Revision = s.Value
-					}
-				}
-			}
+			v := theVersion()
 			return o.print(a.Out, v, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "sealer %s (%s, %s)\n", v.Version, v.Go, v.Platform)
+				_, err := fmt.Fprintln(w, v)
 				return err
 			})
 		},
