@@ -162,7 +162,7 @@ func (s *Store) Image(ctx context.Context, nameOrID string, p *ocispec.Platform)
 	}
 	manifests, sub, err := s.manifests(ctx, entry)
 	if err != nil {
-		return nil, fmt.Errorf("image %s: %w", nameOrID, err)
+		return nil, fmt.Errorf("image %s: %w", nameOrID, damaged(err))
 	}
 	chosen := manifests[0]
 	if sub != nil && (p != nil || len(manifests) > 1) {
@@ -181,7 +181,7 @@ func (s *Store) Image(ctx context.Context, nameOrID string, p *ocispec.Platform)
 	}
 	img, err := s.image(ctx, idx, entry, sub, manifests, chosen)
 	if err != nil {
-		return nil, fmt.Errorf("image %s: %w", nameOrID, err)
+		return nil, fmt.Errorf("image %s: %w", nameOrID, damaged(err))
 	}
 	if have := img.Config.Platform; sub == nil && p != nil && !platform.Match(*p, have) {
 		return nil, fmt.Errorf("image %s for %s: %w: it is here for %s", nameOrID, platform.String(*p), ErrNotFound, platform.String(have))
@@ -295,11 +295,19 @@ func (s *Store) Images(ctx context.Context) ([]Image, error) {
 				out = append(out, *img)
 			}
 			if err != nil {
-				errs = append(errs, fmt.Errorf("image %s: %w", nameOr(entry), err))
+				errs = append(errs, fmt.Errorf("image %s: %w", nameOr(entry), damaged(err)))
 			}
 		}
 	}
 	return out, errors.Join(errs...)
+}
+
+// damaged tells a part of an image that is not there from an image that is not.
+func damaged(err error) error {
+	if errors.Is(err, ErrNotFound) {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return err
 }
 
 func nameOr(d ocispec.Descriptor) string {

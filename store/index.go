@@ -27,6 +27,9 @@ const (
 // readIndex reads index.json, which is whole at any time. A store without one
 // is empty.
 func (s *Store) readIndex() (*ocispec.Index, error) {
+	if err := s.checkLayout(); err != nil {
+		return nil, err
+	}
 	path := s.path("image", ocispec.ImageIndexFile)
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -45,6 +48,27 @@ func (s *Store) readIndex() (*ocispec.Index, error) {
 		}
 	}
 	return idx, nil
+}
+
+// checkLayout refuses a store whose layout a later sealer, or something else,
+// has written: it would be read wrong, and spoilt by the next write.
+func (s *Store) checkLayout() error {
+	path := s.path("image", ocispec.ImageLayoutFile)
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the next write makes it
+	}
+	if err != nil {
+		return fmt.Errorf("read images: %w", err)
+	}
+	var layout ocispec.ImageLayout
+	if err := json.Unmarshal(b, &layout); err != nil {
+		return fmt.Errorf("read images: %s: %w: %w", path, ErrInvalid, err)
+	}
+	if layout.Version != ocispec.ImageLayoutVersion {
+		return fmt.Errorf("read images: %s: %w: its layout has version %q, this sealer knows %s", path, ErrInvalid, layout.Version, ocispec.ImageLayoutVersion)
+	}
+	return nil
 }
 
 func newIndex() *ocispec.Index {

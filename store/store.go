@@ -18,6 +18,11 @@ var (
 	// ErrNotFound is wrapped by errors about an image, a platform of it, a
 	// layer or a blob that the store does not have.
 	ErrNotFound = errors.New("not found")
+
+	// ErrDamaged marks an image that is in the store, but not all that is read
+	// of it.
+	ErrDamaged = errors.New("the store lacks a part of it")
+
 	// ErrMismatch is wrapped by errors about content that is not what its
 	// descriptor says: another digest, too short, too long.
 	ErrMismatch = errors.New("content does not match its descriptor")

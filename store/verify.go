@@ -227,6 +227,9 @@ func (v *verifier) layers(ctx context.Context, img *Image) error {
 		}
 		v.seen[l.ID+"/"] = true
 		v.out.Layers++
+		if _, err := os.Stat(v.s.LayerDir(l.ID)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err // not missing, but not to be read
+		}
 		var faults []Fault
 		var err error
 		if doc != nil {

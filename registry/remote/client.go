@@ -126,7 +126,11 @@ func New(o Options) (*Client, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	for _, h := range o.Insecure {
-		if strings.Contains(strings.TrimPrefix(h, "http://"), "/") || h == "" {
+		host := strings.TrimPrefix(h, "http://")
+		if i := strings.LastIndex(host, "@"); i >= 0 { // no password into a log
+			return nil, fmt.Errorf("insecure registry %q: want it without user and password", host[i+1:])
+		}
+		if strings.Contains(host, "/") || host == "" {
 			return nil, fmt.Errorf("insecure registry %q: want host[:port] or http://host[:port]", h)
 		}
 	}

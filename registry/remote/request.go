@@ -269,6 +269,7 @@ func (c *Client) exchange(ctx context.Context, h *host, req *http.Request) (*htt
 		return nil, fmt.Errorf("%s: %w", describe(req.Method, req.URL), err)
 	}
 	h.answered.Store(true)
+	c.log.Debug("request", "sent", describe(req.Method, req.URL), "status", resp.StatusCode)
 	w.body, w.length = resp.Body, resp.ContentLength
 	resp.Body = w
 	return resp, nil

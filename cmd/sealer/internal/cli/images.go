@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -53,13 +54,16 @@ every tag of it; * and ? stand for what a name may hold, except for a slash.`,
 				rows = slices.DeleteFunc(imageRows(images), func(r imageRow) bool { return !r.matches(args) })
 				return err
 			})
-			if err != nil {
-				return err
+			if err != nil && len(rows) == 0 {
+				return notFound(err)
 			}
-			if quiet {
-				return printIDs(a.Out, rows)
+			print := func() error { return printIDs(a.Out, rows) }
+			if !quiet {
+				print = func() error {
+					return o.print(a.Out, rows, func(w io.Writer) error { return printImages(w, rows) }, anys(rows)...)
+				}
 			}
-			return o.print(a.Out, rows, func(w io.Writer) error { return printImages(w, rows) }, anys(rows)...)
+			return errors.Join(print(), notFound(err)) // what can be read is listed beside what cannot
 		},
 	}
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only IDs")

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/opencontainers/go-digest"
@@ -34,10 +35,12 @@ again. Of an image for several platforms all come, or those of --platform.`,
 				return err
 			}
 			return a.withStore(func(s *store.Store) error {
+				var errs []error
 				for _, name := range args {
 					d, err := a.pullOne(cmd.Context(), s, c, name, want, quiet)
 					if err != nil {
-						return err
+						errs = append(errs, err)
+						continue
 					}
 					if quiet {
 						fmt.Fprintln(a.Out, d)
@@ -45,7 +48,7 @@ again. Of an image for several platforms all come, or those of --platform.`,
 					}
 					fmt.Fprintf(a.Out, "%s  %s\n", name, d)
 				}
-				return nil
+				return errors.Join(errs...)
 			})
 		},
 	}
@@ -73,5 +76,8 @@ func (a *app) pullOne(ctx context.Context, s *store.Store, c *remote.Client, nam
 	for i := range names {
 		names[i].Digest = ""
 	}
-	return desc.Digest, s.Commit(ctx, names, desc)
+	if err := s.Commit(ctx, names, desc); err != nil {
+		return "", fmt.Errorf("pull %s: %w", from, err)
+	}
+	return desc.Digest, nil
 }

@@ -74,6 +74,9 @@ func familiarAll(names []string) []string {
 
 // notFound adds to an error about an image that is not there what to do.
 func notFound(err error) error {
+	if errors.Is(err, store.ErrDamaged) {
+		return advise(err, "See what is broken with: sealer verify IMAGE; fetch it again with: sealer verify --repair IMAGE")
+	}
 	if errors.Is(err, store.ErrNotFound) {
 		return advise(err, "See what there is with: sealer images")
 	}

@@ -17,7 +17,7 @@ func (a *app) tag() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.withStore(func(s *store.Store) error { return s.Tag(cmd.Context(), args[0], name) })
+			return a.withStore(func(s *store.Store) error { return notFound(s.Tag(cmd.Context(), args[0], name)) })
 		},
 	}
 }
