@@ -90,6 +90,7 @@ if [ ! -e "$ctx/.git/HEAD" ]; then
 	rm -rf "$ctx"
 	benchcontext -dir "$ctx" -files $((200 * scale)) -mib $((5120 * scale / 100)) -program "$BENCH/bin/sealer" -text "$(go env GOROOT)/src"
 	git init -q "$ctx"
+	git -C "$ctx" config gc.auto 0 # it would run beside what is measured
 fi
 fresh "$store" "$store-3"
 

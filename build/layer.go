@@ -26,7 +26,8 @@ import (
 )
 
 // firstHash is how much unhashed content is read twice, once to see whether the
-// layer is known and once to write it, before it is written at once.
+// layer is known and once to write it, before it is written at once. Where no
+// layer has files of these names and sizes none is read twice.
 const firstHash = 64 << 20
 
 // writeLayer makes the rootfs layer of entries, or returns the one that equal
@@ -34,7 +35,7 @@ const firstHash = 64 << 20
 func (t *target) writeLayer(ctx context.Context, in kubefile.Instruction, entries []entry) (store.Layer, error) {
 	b := t.b
 	unknown, total := b.recall(entries)
-	if unknown <= max(firstHash, total/8) || len(b.shared) > 0 {
+	if unknown == 0 || len(b.shared) > 0 || unknown <= max(firstHash, total/8) && b.hasShape(entries) {
 		if err := b.hash(ctx, entries); err != nil {
 			return store.Layer{}, err
 		}
@@ -57,6 +58,7 @@ func (t *target) writeLayer(ctx context.Context, in kubefile.Instruction, entrie
 		return layer, err
 	}
 	b.keep(b.entriesKey(entries), stepRecord{Layer: layer})
+	b.keepJSON(b.shapeFile(entries), true)
 	if before != "" {
 		b.keepJSON(before, layer)
 	}
@@ -158,6 +160,21 @@ func (b *builder) hash(ctx context.Context, entries []entry) error {
 		})
 	}
 	return g.Wait()
+}
+
+// shapeFile is the file of the cache that tells that there is a layer of
+// entries, but for what is in the files.
+func (b *builder) shapeFile(entries []entry) string {
+	shape := slices.Clone(entries)
+	for i := range shape {
+		shape[i].sum = nil
+	}
+	return b.cacheFile("shapes", b.entriesKey(shape))
+}
+
+func (b *builder) hasShape(entries []entry) bool {
+	_, err := os.Stat(b.shapeFile(entries))
+	return err == nil && !b.o.NoCache
 }
 
 // entriesKey is the digest of what a layer of entries would hold.

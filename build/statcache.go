@@ -1,7 +1,6 @@
 package build
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/binary"
 	"errors"
@@ -29,6 +28,12 @@ type fileSum [32]byte
 //
 //nolint:gochecknoglobals // a pool has no state that a caller could see
 var hashers = sync.Pool{New: func() any { return blake3.New() }}
+
+// hashBuffers holds what files are read into, one for each that is read at a
+// time.
+//
+//nolint:gochecknoglobals // a pool has no state that a caller could see
+var hashBuffers = sync.Pool{New: func() any { return new([128 << 10]byte) }}
 
 // newFileHash returns a hash of fileSum; endFileHash ends it.
 func newFileHash() *blake3.Hasher {
@@ -241,8 +246,10 @@ func hashFile(e *entry) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", e.path, plain(err))
 	}
 	defer f.Close()
+	buf := hashBuffers.Get().(*[128 << 10]byte)
+	defer hashBuffers.Put(buf)
 	h := newFileHash()
-	n, err := io.Copy(h, bufio.NewReaderSize(f, 128<<10))
+	n, err := copyContent(io.Discard, f, e.size+1, h, func() []byte { return buf[:] })
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", e.path, plain(err))
 	}
