@@ -27,6 +27,7 @@ func TestHostile(t *testing.T) {
 	}{
 		{"alias bomb", "manifests/bomb.yaml", aliasBomb, "too many values once its aliases are followed"},
 		{"merge bomb", "manifests/merge.yaml", mergeBomb, ""},
+		{"parameter bomb", "manifests/template.yaml", parameterBomb, ""},
 		{"long line", "manifests/long.yaml", func() []byte { return bytes.Repeat([]byte("x"), 100<<20) }, "at most 67108864 are read"},
 		{"large document", "manifests/large.yaml", func() []byte { return append([]byte("kind: Pod\nx: "), bytes.Repeat([]byte("y"), 9<<20)...) }, "document too large"},
 		{"many values", "manifests/many.yaml", func() []byte { return append([]byte("x: ["), bytes.Repeat([]byte("1,"), 2<<20)...) }, "document too large"},
@@ -85,6 +86,14 @@ func mergeBomb() []byte {
 	for i := 1; i < 12; i++ {
 		fmt.Fprintf(&b, "m%d: &m%d {<<: [%s]}\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*m%d, ", i-1), 4), ", "))
 	}
+	return b.Bytes()
+}
+
+// parameterBomb is a template whose objects grow to 400 GB with its parameters.
+func parameterBomb() []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "apiVersion: v1\nkind: Template\nparameters: [{name: A, value: %s}]\nobjects:\n", strings.Repeat("x", 100_000))
+	fmt.Fprintf(&b, "- &a {apiVersion: v1, kind: ConfigMap, data: {a: \"%s\"}}\n%s", strings.Repeat("${A}", 20_000), strings.Repeat("- *a\n", 200))
 	return b.Bytes()
 }
 
