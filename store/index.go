@@ -25,7 +25,8 @@ const (
 )
 
 // readIndex reads index.json, which is whole at any time. A store without one
-// is empty.
+// is empty, unless it once had one: what no image seems to need any more would
+// be lost to the next prune.
 func (s *Store) readIndex() (*ocispec.Index, error) {
 	if err := s.checkLayout(); err != nil {
 		return nil, err
@@ -33,6 +34,10 @@ func (s *Store) readIndex() (*ocispec.Index, error) {
 	path := s.path("image", ocispec.ImageIndexFile)
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
+		layout := s.path("image", ocispec.ImageLayoutFile)
+		if _, err := os.Lstat(layout); err == nil {
+			return nil, fmt.Errorf("read images: %w: %s is gone, which names all images: bring it back, or remove %s to begin with an empty store", ErrInvalid, path, layout)
+		}
 		return newIndex(), nil
 	}
 	if err != nil {
@@ -104,10 +109,10 @@ func (s *Store) updateIndex(ctx context.Context, change func(*ocispec.Index) err
 	if err != nil {
 		return fmt.Errorf("write images: %w", err)
 	}
-	for _, f := range []struct {
+	for _, f := range []struct { // in this order: a layout without an index tells that the index was lost
 		name    string
 		content []byte
-	}{{ocispec.ImageLayoutFile, []byte(layoutContent)}, {ocispec.ImageIndexFile, b}} {
+	}{{ocispec.ImageIndexFile, b}, {ocispec.ImageLayoutFile, []byte(layoutContent)}} {
 		if err := s.replaceFile(ctx, s.path("image", f.name), f.content); err != nil {
 			return fmt.Errorf("write images: %w", err)
 		}
