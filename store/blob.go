@@ -249,6 +249,30 @@ func (w *blobWriter) ReadFrom(r io.Reader) (int64, error) {
 	}
 }
 
+// copyBuffer is io.Copy with a pooled buffer, past os.File's ReadFrom, which
+// would allocate one for each file.
+func copyBuffer(w io.Writer, r io.Reader) (int64, error) {
+	buf := buffers.Get().(*[bufferSize]byte)
+	defer buffers.Put(buf)
+	var total int64
+	for {
+		n, err := r.Read(buf[:])
+		if n > 0 {
+			m, werr := w.Write(buf[:n])
+			total += int64(m)
+			if werr != nil {
+				return total, werr
+			}
+		}
+		if err == io.EOF {
+			return total, nil
+		}
+		if err != nil {
+			return total, err
+		}
+	}
+}
+
 // fill reads until buf is full or r fails. Other than io.ReadFull it returns
 // the error of r as it is: an io.ErrUnexpectedEOF is a cut connection, an
 // io.EOF the end.
