@@ -28,6 +28,7 @@ func TestWriteLayerLike(t *testing.T) {
 		file("a/changed", strings.Repeat("1", 100_000)), file("b/noise", string(noise)), file("c/text", text),
 		script, file("longer", "abc"), {name: "link", link: "script"}, file("becomes-link", "script"), file("z/zeros", string(make([]byte, 5<<20))),
 	}
+	was = append(was, file("twice", "1"), file("twice", "2"))
 	now := append([]entry{}, was...)
 	now[0] = file("a/changed", strings.Repeat("1", 99_999)+"2")
 	now[3].mode = 0o755

@@ -185,8 +185,11 @@ func (u *unpacker) file(name string, h *tar.Header, r io.Reader) error {
 	defer t.f.Close()
 	return u.make(name, h, func(in *os.Root, base string) (err error) {
 		if t.f != nil && t.n == h.Size {
-			if err := link(t.f, in, base); err == nil || errors.Is(err, fs.ErrExist) {
+			switch err := link(t.f, in, base); {
+			case err == nil:
 				u.size += t.n
+				return nil
+			case errors.Is(err, fs.ErrExist):
 				return err
 			}
 		}
