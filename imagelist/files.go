@@ -127,7 +127,7 @@ func mayHavePods(r io.Reader, buf []byte) bool {
 }
 
 // holdsAPIVersion is bytes.Contains of podWords[0], made for text that lacks it:
-// a capital letter is found ten times as fast as an "a".
+// a capital letter is rarer there than an "a", so the search stops less often.
 func holdsAPIVersion(b []byte) bool {
 	const head, tail = "api", "Version"
 	for at := 0; ; at += len(tail) {

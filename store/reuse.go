@@ -95,7 +95,7 @@ func (f *frames) take(buf []byte, n int) ([]byte, error) {
 }
 
 // holds reports whether frame is piece, compressed. plain is memory for what it
-// unpacks to, and is returned: that costs a fifth of compressing the piece.
+// unpacks to, and is returned. To unpack costs far less than to compress.
 func (f *frames) holds(frame, piece, plain []byte) (bool, []byte) {
 	if len(frame) == 0 {
 		return false, plain
