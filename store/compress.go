@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -37,7 +38,7 @@ func newCompressor(name string) (compressor, error) {
 			return compressor{}, fmt.Errorf("compress with zstd: %w", err)
 		}
 		return compressor{ocispec.MediaTypeImageLayerZstd, func(piece, buf []byte) ([]byte, error) {
-			return enc.EncodeAll(piece, buf), nil
+			return enc.EncodeAll(piece, slices.Grow(buf, enc.MaxEncodedSize(len(piece)))), nil
 		}}, nil
 	case CompressionGzip:
 		return compressor{ocispec.MediaTypeImageLayerGzip, func(piece, buf []byte) ([]byte, error) {

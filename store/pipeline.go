@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"io"
 	"os"
@@ -12,6 +11,8 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/clusterimage/sealer/store/sha256pair"
 )
 
 // pieceSize is how much of a tar is compressed by itself. Zstd finds matches
@@ -22,7 +23,7 @@ const pieceSize = 4 << 20
 const flushPieces = 64 << 20 / pieceSize
 
 // A pipeline takes a tar once and hashes, compresses and unpacks it at the
-// same time. Each piece of it is shared by the three, read-only.
+// same time. Each piece of it is shared by them, read-only.
 type pipeline struct {
 	compressor compressor
 	old        *frames // of a blob that may have equal pieces
@@ -30,10 +31,9 @@ type pipeline struct {
 	unpack     func(context.Context, io.Reader) (int64, error)
 
 	free    chan *piece // bounds the memory
-	toHash  chan *piece
 	toFiles chan *piece
 	toPack  chan *piece // to whoever compresses
-	packed  chan *piece // to the blob, in order
+	packed  chan *piece // to the hashes and the blob, in order
 }
 
 // A piece is a part of the tar on its way.
@@ -62,7 +62,7 @@ func newPipeline(c compressor, blob *os.File, unpack func(context.Context, io.Re
 	n := runtime.GOMAXPROCS(0) + 3
 	p := &pipeline{
 		compressor: c, blob: blob, unpack: unpack,
-		free: make(chan *piece, n), toHash: make(chan *piece, n), toFiles: make(chan *piece, n),
+		free: make(chan *piece, n), toFiles: make(chan *piece, n),
 		toPack: make(chan *piece, n), packed: make(chan *piece, n),
 	}
 	for range n {
@@ -74,15 +74,6 @@ func newPipeline(c compressor, blob *os.File, unpack func(context.Context, io.Re
 func (p *pipeline) run(ctx context.Context, write func(w io.Writer) error) (done, error) {
 	var d done
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		h := sha256.New()
-		for pc := range p.toHash {
-			h.Write(pc.buf)
-			p.release(pc)
-		}
-		d.id = digest.NewDigestFromBytes(digest.SHA256, h.Sum(nil))
-		return nil
-	})
 	g.Go(func() (err error) {
 		r := &pieceReader{p: p, ctx: ctx}
 		if d.size, err = p.unpack(ctx, r); err != nil {
@@ -117,7 +108,7 @@ func (p *pipeline) run(ctx context.Context, write func(w io.Writer) error) (done
 	})
 	g.Go(func() error {
 		defer close(flush)
-		w := newBlobWriter(p.blob, unlimited)
+		hashes := sha256pair.New()
 		n := 0
 		for pc := range p.packed {
 			if n++; n%flushPieces == 0 && len(flush) == 0 {
@@ -127,15 +118,19 @@ func (p *pipeline) run(ctx context.Context, write func(w io.Writer) error) (done
 			if out.err != nil {
 				return out.err
 			}
-			if _, err := w.Write(out.b); err != nil {
+			if _, err := p.blob.Write(out.b); err != nil {
 				return err
 			}
+			d.blobSize += int64(len(out.b))
+			hashes.Write(pc.buf, out.b)
 			if p.compressor.mediaType != ocispec.MediaTypeImageLayer {
 				pc.small = out.b
 			}
 			p.release(pc)
 		}
-		d.blob, d.blobSize = w.digest(), w.n
+		id, blob := hashes.Sums()
+		d.id = digest.NewDigestFromBytes(digest.SHA256, id[:])
+		d.blob = digest.NewDigestFromBytes(digest.SHA256, blob[:])
 		return nil
 	})
 	w := &pieceWriter{p: p, ctx: ctx}
@@ -146,10 +141,10 @@ func (p *pipeline) run(ctx context.Context, write func(w io.Writer) error) (done
 	if err == nil && w.n == 0 {
 		err = errors.New("nothing was written")
 	}
-	// What write returns after one of the three failed is only the echo of
+	// What write returns after one of them failed is only the echo of
 	// that; but when it fails by itself they see a tar that ends too early.
 	own := err != nil && ctx.Err() == nil
-	for _, c := range []chan *piece{p.toHash, p.toFiles, p.toPack, p.packed} {
+	for _, c := range []chan *piece{p.toFiles, p.toPack, p.packed} {
 		close(c)
 	}
 	if failed := g.Wait(); failed != nil && !own {
@@ -225,7 +220,7 @@ func (w *pieceWriter) next() error {
 	return nil
 }
 
-// flush hands the current piece to the three.
+// flush hands the current piece on.
 func (w *pieceWriter) flush() error {
 	pc := w.cur
 	if pc == nil {
@@ -233,9 +228,9 @@ func (w *pieceWriter) flush() error {
 	}
 	w.cur = nil
 	pc.old = w.p.old.next(pc.old[:0])
-	pc.refs.Store(3)
+	pc.refs.Store(2) // of toFiles and packed; who compresses is done before the latter
 	pc.out = make(chan packed, 1)
-	for _, c := range []chan *piece{w.p.toHash, w.p.toFiles, w.p.toPack, w.p.packed} {
+	for _, c := range []chan *piece{w.p.toFiles, w.p.toPack, w.p.packed} {
 		c <- pc // never blocks: each holds all pieces that there are
 	}
 	return nil

@@ -24,7 +24,8 @@ var allowed = map[string][]string{
 	"registry/remote":   {"registry/ref", "registry/platform"},
 	"registry/mirror":   {"registry/remote", "registry/tree", "registry/ref", "registry/platform"},
 	"registry":          {"registry/tree", "registry/ref", "registry/platform"},
-	"store":             {"registry/tree", "registry/ref", "registry/platform"},
+	"store":             {"registry/tree", "registry/ref", "registry/platform", "store/sha256pair"},
+	"store/sha256pair":  nil,
 	"build/kyverno":     {"registry/tree", "registry/ref", "registry/platform"},
 	// What make test-policy checks; a program.
 	"build/kyverno/policytest": {"build/kyverno", "registry/tree", "registry/ref"},
