@@ -104,12 +104,9 @@ func (st *appStep) walk(t *target, inputs []input, dir string) error {
 
 // run writes the application's files.
 func (st *appStep) run(ctx context.Context, t *target) error {
-	layer, err := t.writeLayer(ctx, st.in, st.entries)
-	if err != nil {
-		return t.fault(st.in, err.Error(), "", err)
-	}
-	t.push(layer, store.ConfigLayer{Type: "COPY", Value: st.title()})
-	return nil
+	return t.begin(ctx, st.in, store.ConfigLayer{Type: "COPY", Value: st.title()}, func() (store.Layer, error) {
+		return t.writeLayer(ctx, st.in, st.entries)
+	})
 }
 
 // app returns the application in the config, or nil.

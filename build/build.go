@@ -95,10 +95,10 @@ type builder struct {
 	closers   []func() error // in reverse order
 	fetched   map[string][]input
 	shared    []*sharedCache
-	used      map[string]stepRecord // steps of this build by their keys
-	temp      string                // of what was fetched
+	temp      string // of what was fetched
 
-	mu     sync.Mutex // guards result.Warnings
+	mu     sync.Mutex            // guards what follows, and result.Warnings
+	used   map[string]stepRecord // steps of this build by their keys
 	warned map[string]bool
 	result *Result
 }

@@ -185,6 +185,8 @@ func (b *builder) put(ctx context.Context, mediaType string, content []byte) (oc
 
 // use notes a step for --cache-to.
 func (b *builder) use(key string, r stepRecord) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.used == nil {
 		b.used = map[string]stepRecord{}
 	}

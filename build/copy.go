@@ -168,6 +168,12 @@ func (e missingError) Unwrap() error { return e.error }
 
 // run writes the layer of a COPY.
 func (st *copyStep) run(ctx context.Context, t *target) error {
+	below := st.in.Chown != "" || t.file.DockerCopy // it depends on the rootfs below
+	if below {
+		if err := t.settle(); err != nil {
+			return err
+		}
+	}
 	entries, archives, err := st.entries(t)
 	if err != nil {
 		return t.faults(st.in, err)
@@ -176,12 +182,13 @@ func (st *copyStep) run(ctx context.Context, t *target) error {
 		t.warn(st.in, "it copies nothing")
 		return nil
 	}
-	layer, err := st.layer(ctx, t, entries, archives)
-	if err != nil {
-		return t.fault(st.in, err.Error(), "", err)
+	err = t.begin(ctx, st.in, store.ConfigLayer{Type: "COPY", Value: redacted(st.in.Text())}, func() (store.Layer, error) {
+		return st.layer(ctx, t, entries, archives)
+	})
+	if err == nil && (below || len(archives) > 0) { // what archives hold is the builder's, who has no lock for it
+		err = t.settle()
 	}
-	t.push(layer, store.ConfigLayer{Type: "COPY", Value: redacted(st.in.Text())})
-	return nil
+	return err
 }
 
 // layer writes entries, and what archives hold. What an equal ADD has unpacked

@@ -204,6 +204,9 @@ func (st *runStep) network(t *target) string {
 
 // run runs the command and makes a layer of what it changed.
 func (st *runStep) run(ctx context.Context, t *target) error {
+	if err := t.settle(); err != nil {
+		return err
+	}
 	layer, empty, err := t.b.cachedRun(ctx, st, t)
 	if err != nil {
 		return t.fault(st.in, err.Error(), "", err)

@@ -33,6 +33,9 @@ type target struct {
 
 	prefix string // of what the current step prints
 
+	pending []*pending    // layers on top of layers that are being written
+	writing chan struct{} // has an element for each of them
+
 	config store.Config
 	layers []store.Layer    // all, lowest first
 	added  []digest.Digest  // those of this Kubefile
@@ -269,8 +272,8 @@ func (t *target) assemble(ctx context.Context) error {
 		}
 	}
 	for i, st := range t.steps {
-		if err := ctx.Err(); err != nil {
-			return err
+		if ctx.Err() != nil {
+			break
 		}
 		if st, ok := st.(interface{ title() string }); ok {
 			n++
@@ -278,8 +281,11 @@ func (t *target) assemble(ctx context.Context) error {
 			t.b.step(t.prefix + st.title())
 		}
 		if err := st.run(ctx, t); err != nil {
-			return unique([]error{err, t.look(t.steps[i+1:])})
+			return unique([]error{t.settle(), err, t.look(t.steps[i+1:])})
 		}
+	}
+	if err := cmp.Or(t.settle(), ctx.Err()); err != nil {
+		return err
 	}
 	t.finishApps()
 	maps.Copy(t.config.Labels, t.b.o.Labels)
