@@ -25,7 +25,7 @@ import (
 // merged rootfs. They are kept for each layer, so that a build that changes one
 // does not read the others.
 type layerFacts struct {
-	Objects  []string // hold Kubernetes objects
+	Objects  []string // hold Kubernetes objects, or may do so by their names
 	Suspects []string // policies and scripts that Kyverno's review warns of
 }
 
@@ -60,10 +60,16 @@ func readFacts(ctx context.Context, dir string) (facts layerFacts, err error) {
 	defer func() { err = errors.Join(err, root.Close()) }()
 	var names []string
 	err = fs.WalkDir(root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
-		if err == nil && e.Type().IsRegular() {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		if imagelist.Telling(name) {
+			facts.Objects = append(facts.Objects, name)
+		}
+		if e.Type().IsRegular() {
 			names = append(names, name)
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		return facts, err

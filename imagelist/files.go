@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
 	"slices"
 )
 
@@ -56,6 +57,14 @@ func MetadataVersion(fsys fs.FS) string {
 	}
 	return text(n, "version")
 }
+
+// chartFile is what makes a directory a chart.
+const chartFile = "Chart.yaml"
+
+// Telling reports whether Scan looks at a file outside the directories that are
+// made for manifests for its name alone: it makes its directory a chart, or is a
+// kustomization.
+func Telling(name string) bool { return path.Base(name) == chartFile || kustomizationFile(name) }
 
 // HasObjects reports whether f holds what Scan would look at in a file outside
 // the directories that are made for manifests. It reads through buf, of 4 KiB or

@@ -64,8 +64,9 @@ type Options struct {
 	// Paths are the files and directories of fsys that are read; empty means
 	// all.
 	Paths []string
-	// Objects, when it is not nil, are the files that HasObjects is true for:
-	// outside of manifests and charts no other is opened.
+	// Objects, when it is not nil, are the files that HasObjects or Telling is
+	// true for, and may be more that are not there: outside of manifests and
+	// charts no others are looked for.
 	Objects map[string]bool `json:"-"` // it tells nothing that the files do not
 	// Mode is ModeAuto ("" too), ModeSealer or ModeOff.
 	Mode string
@@ -98,6 +99,7 @@ func Scan(ctx context.Context, fsys fs.FS, o Options) (*Result, error) {
 	s.o.PrivateRegistry = cmp.Or(o.PrivateRegistry, DefaultPrivateRegistry)
 	s.res.Private = s.o.PrivateRegistry
 	s.rules = s.parseRules(o.Rules)
+	s.dirs = above(o.Objects)
 	s.readLists()
 	if o.Mode != ModeOff {
 		if err := s.readFiles(); err != nil {
@@ -123,6 +125,7 @@ type scanner struct {
 	log    *slog.Logger
 	res    *Result
 	rules  userRules
+	dirs   map[string]bool // that have Objects below them, when only those are looked for
 	apis   map[string]bool // what the CRDs found bring
 	kinds  map[string]bool // group/Kind of the objects found
 	faults []fault
@@ -192,6 +195,8 @@ func (s *scanner) sort(name string, d fs.DirEntry, files, charts *[]string) erro
 	switch {
 	case d.IsDir() && s.o.Mode == ModeSealer && outside && name != "." && name != "application":
 		return fs.SkipDir
+	case d.IsDir() && s.o.Objects != nil && outside && !s.dirs[name]:
+		return fs.SkipDir
 	case d.IsDir() && s.isChart(name):
 		*charts = append(*charts, name)
 		return fs.SkipDir
@@ -219,6 +224,18 @@ func (s *scanner) isFile(name string, d fs.DirEntry, outside bool) bool {
 	return d.Type().IsRegular()
 }
 
+// above returns the directories that files are in, the root, and that of the
+// applications.
+func above(files map[string]bool) map[string]bool {
+	dirs := map[string]bool{".": true, "application": true}
+	for name := range files {
+		for dir := path.Dir(name); !dirs[dir]; dir = path.Dir(dir) {
+			dirs[dir] = true
+		}
+	}
+	return dirs
+}
+
 // isRegistryTree reports whether a directory holds mirrored blobs, which are
 // no manifests.
 func isRegistryTree(name string) bool {
@@ -226,7 +243,7 @@ func isRegistryTree(name string) bool {
 }
 
 func (s *scanner) isChart(dir string) bool {
-	info, err := fs.Stat(s.fsys, path.Join(dir, "Chart.yaml"))
+	info, err := fs.Stat(s.fsys, path.Join(dir, chartFile))
 	return err == nil && info.Mode().IsRegular()
 }
 
@@ -315,7 +332,7 @@ func onlyCRDs(docs []document) bool {
 // otherFile looks for Kubernetes objects in a file outside the directories
 // that are made for them; whatever else it holds is no fault.
 func (s *scanner) otherFile(name string) {
-	if s.o.Objects != nil && !s.o.Objects[name] && !kustomizationFile(name) {
+	if s.o.Objects != nil && !s.o.Objects[name] {
 		return
 	}
 	info, err := fs.Stat(s.fsys, name)

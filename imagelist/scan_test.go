@@ -72,8 +72,27 @@ func TestScan(t *testing.T) {
 			if diff := cmp.Diff(string(a.Files[want].Data), got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
+			o.Objects = objects(t, fsys)
+			if diff := cmp.Diff(got, describe(imagelist.Scan(t.Context(), fsys, o))); diff != "" {
+				t.Errorf("knowing the files with objects (-without +with):\n%s", diff)
+			}
 		})
 	}
+}
+
+// objects returns the files that a build would name to a scan.
+func objects(t *testing.T, fsys fstest.MapFS) map[string]bool {
+	out := map[string]bool{"gone/deployment.yaml": true} // of a layer below
+	for name, f := range fsys {
+		has, err := imagelist.HasObjects(bytes.NewReader(f.Data), make([]byte, 4096))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if has || imagelist.Telling(name) {
+			out[name] = true
+		}
+	}
+	return out
 }
 
 // unescape puts in what a text file cannot show: <CR> at the end of a line,
