@@ -148,11 +148,9 @@ func (u *unarchiver) add(h *tar.Header, r io.Reader) error {
 		if !ok {
 			return fmt.Errorf("a hard link to %s, which the archive has not", h.Linkname)
 		}
+		u.entries[i].hard = true
 		e = u.entries[i]
 		e.name = name
-		if u.left -= e.size; u.left < 0 {
-			return errBomb
-		}
 	default:
 		return fmt.Errorf("it is %s: only files, directories and links can be unpacked; make the archive without it", kind(h.FileInfo().Mode()))
 	}

@@ -25,15 +25,16 @@ const (
 // An entry is one file, directory or symbolic link that a layer will hold.
 type entry struct {
 	name     string // in the rootfs, slash-separated
-	typ      byte   // tar.TypeReg, TypeDir or TypeSymlink
+	typ      byte   // tar.TypeReg, TypeDir, TypeSymlink or TypeLink
 	mode     int64  // permission bits
 	uid, gid int
 	size     int64
-	link     string            // target of a symbolic link
+	link     string            // target of a symbolic link, other name of a hard one
 	xattrs   map[string]string // extended attributes; see store.KeepsAttribute
 
 	root *os.Root // of a file: where its content is
-	path string   // in root
+	path string   // in root; equal for all names of a file that is linked
+	hard bool     // it is linked
 	stat *fileStat
 	data []byte // the content itself, when root is nil
 	into string // of an archive that ADD unpacks: the directory
@@ -45,7 +46,8 @@ func sortEntries(list []fs.DirEntry) {
 }
 
 // arrange sorts entries by name, so that a directory stands before what it
-// holds, and drops those that a later source replaces.
+// holds, and drops those that a later source replaces. Of a file that is linked
+// the first name has the content.
 func arrange(list []entry) ([]entry, error) {
 	if byName := func(a, b entry) int { return cmp.Compare(a.name, b.name) }; !slices.IsSortedFunc(list, byName) {
 		slices.SortStableFunc(list, byName)
@@ -60,6 +62,22 @@ func arrange(list []entry) ([]entry, error) {
 			continue
 		}
 		out = append(out, e)
+	}
+	type file struct {
+		root *os.Root
+		path string
+	}
+	first := map[file]string{}
+	for i, e := range out {
+		if !e.hard {
+			continue
+		}
+		at := file{e.root, e.path}
+		if name, ok := first[at]; ok {
+			out[i] = entry{name: e.name, typ: tar.TypeLink, link: name, mode: e.mode, uid: e.uid, gid: e.gid}
+		} else {
+			first[at] = e.name
+		}
 	}
 	return out, nil
 }

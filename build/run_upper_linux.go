@@ -19,6 +19,7 @@ type upperWalker struct {
 	root    *os.Root
 	opaque  string // the attribute of a directory that hides the lower ones
 	warn    func(msg string)
+	linked  map[uint64]string // the names of linked files, by inode
 	entries []entry
 }
 
@@ -64,6 +65,14 @@ func (u *upperWalker) add(name string, fi fs.FileInfo) error {
 		return u.walk(name)
 	case m.IsRegular():
 		e.typ, e.size, e.root, e.path = tar.TypeReg, fi.Size(), u.root, name
+		if st, ok := fi.Sys().(*syscall.Stat_t); ok && st.Nlink > 1 {
+			e.hard = true
+			if other, ok := u.linked[st.Ino]; ok {
+				e.path = other
+			} else {
+				u.linked[st.Ino] = name
+			}
+		}
 		if _, err := u.attributes(&e, m, 0o400); err != nil {
 			return err
 		}

@@ -19,6 +19,10 @@ import (
 // no further back than this; more costs memory, less costs compression.
 const pieceSize = 4 << 20
 
+// maxWorkers bounds who compresses, and so the memory: what more of them could
+// do, the hashes, which are one processor's work, could not keep up with.
+const maxWorkers = 16
+
 // flushPieces is how many pieces are written until the disk begins with them.
 const flushPieces = 64 << 20 / pieceSize
 
@@ -26,6 +30,7 @@ const flushPieces = 64 << 20 / pieceSize
 // same time. Each piece of it is shared by them, read-only.
 type pipeline struct {
 	compressor compressor
+	workers    int     // who compress
 	old        *frames // of a blob that may have equal pieces
 	blob       *os.File
 	unpack     func(context.Context, io.Reader) (int64, error)
@@ -59,9 +64,10 @@ type done struct {
 }
 
 func newPipeline(c compressor, blob *os.File, unpack func(context.Context, io.Reader) (int64, error)) *pipeline {
-	n := runtime.GOMAXPROCS(0) + 3
+	workers := min(runtime.GOMAXPROCS(0), maxWorkers)
+	n := workers + 3
 	p := &pipeline{
-		compressor: c, blob: blob, unpack: unpack,
+		compressor: c, workers: workers, blob: blob, unpack: unpack,
 		free: make(chan *piece, n), toFiles: make(chan *piece, n),
 		toPack: make(chan *piece, n), packed: make(chan *piece, n),
 	}
@@ -82,23 +88,9 @@ func (p *pipeline) run(ctx context.Context, write func(w io.Writer) error) (done
 		_, err = io.Copy(io.Discard, r) // what follows the end of the archive
 		return err
 	})
-	for range runtime.GOMAXPROCS(0) {
-		g.Go(func() error {
-			var plain []byte
-			for pc := range p.toPack {
-				var known bool
-				if known, plain = p.old.holds(pc.old, pc.buf, plain); known {
-					pc.out <- packed{pc.old, nil}
-					continue
-				}
-				b, err := p.compressor.compress(pc.buf, pc.small[:0])
-				pc.out <- packed{b, err}
-			}
-			return nil
-		})
+	for range p.workers {
+		g.Go(p.compress)
 	}
-	// What is on the disk before the commit need not be waited for there. That
-	// it fails early is no fault: the commit flushes all again.
 	flush := make(chan struct{}, 1)
 	g.Go(func() error {
 		for range flush {
@@ -108,30 +100,7 @@ func (p *pipeline) run(ctx context.Context, write func(w io.Writer) error) (done
 	})
 	g.Go(func() error {
 		defer close(flush)
-		hashes := sha256pair.New()
-		n := 0
-		for pc := range p.packed {
-			if n++; n%flushPieces == 0 && len(flush) == 0 {
-				flush <- struct{}{}
-			}
-			out := <-pc.out
-			if out.err != nil {
-				return out.err
-			}
-			if _, err := p.blob.Write(out.b); err != nil {
-				return err
-			}
-			d.blobSize += int64(len(out.b))
-			hashes.Write(pc.buf, out.b)
-			if p.compressor.mediaType != ocispec.MediaTypeImageLayer {
-				pc.small = out.b
-			}
-			p.release(pc)
-		}
-		id, blob := hashes.Sums()
-		d.id = digest.NewDigestFromBytes(digest.SHA256, id[:])
-		d.blob = digest.NewDigestFromBytes(digest.SHA256, blob[:])
-		return nil
+		return p.writeBlob(&d, flush)
 	})
 	w := &pieceWriter{p: p, ctx: ctx}
 	err := write(w)
@@ -141,8 +110,8 @@ func (p *pipeline) run(ctx context.Context, write func(w io.Writer) error) (done
 	if err == nil && w.n == 0 {
 		err = errors.New("nothing was written")
 	}
-	// What write returns after one of them failed is only the echo of
-	// that; but when it fails by itself they see a tar that ends too early.
+	// What write returns after one of them failed is only the echo of that; but
+	// when it fails by itself they see a tar that ends too early.
 	own := err != nil && ctx.Err() == nil
 	for _, c := range []chan *piece{p.toFiles, p.toPack, p.packed} {
 		close(c)
@@ -151,6 +120,52 @@ func (p *pipeline) run(ctx context.Context, write func(w io.Writer) error) (done
 		return d, failed
 	}
 	return d, err
+}
+
+// compress compresses pieces, or takes what another blob has of them.
+func (p *pipeline) compress() error {
+	var plain []byte
+	for pc := range p.toPack {
+		var known bool
+		if known, plain = p.old.holds(pc.old, pc.buf, plain); known {
+			pc.out <- packed{pc.old, nil}
+			continue
+		}
+		b, err := p.compressor.compress(pc.buf, pc.small[:0])
+		pc.out <- packed{b, err}
+	}
+	return nil
+}
+
+// writeBlob writes the compressed pieces to the blob, and hashes it and the tar.
+// It asks for a flush of the disk as it goes: what is there before the commit
+// need not be waited for then. That a flush fails is no fault here, since the
+// commit flushes all again.
+func (p *pipeline) writeBlob(d *done, flush chan<- struct{}) error {
+	hashes := sha256pair.New()
+	n := 0
+	for pc := range p.packed {
+		if n++; n%flushPieces == 0 && len(flush) == 0 {
+			flush <- struct{}{}
+		}
+		out := <-pc.out
+		if out.err != nil {
+			return out.err
+		}
+		if _, err := p.blob.Write(out.b); err != nil {
+			return err
+		}
+		d.blobSize += int64(len(out.b))
+		hashes.Write(pc.buf, out.b)
+		if p.compressor.mediaType != ocispec.MediaTypeImageLayer {
+			pc.small = out.b
+		}
+		p.release(pc)
+	}
+	id, blob := hashes.Sums()
+	d.id = digest.NewDigestFromBytes(digest.SHA256, id[:])
+	d.blob = digest.NewDigestFromBytes(digest.SHA256, blob[:])
+	return nil
 }
 
 // release gives a piece back once all who share it are done.
