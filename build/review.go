@@ -1,6 +1,7 @@
 package build
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -79,7 +80,7 @@ func readFacts(ctx context.Context, dir string) (facts layerFacts, err error) {
 	g, ctx := errgroup.WithContext(ctx)
 	for range runtime.GOMAXPROCS(0) {
 		g.Go(func() error {
-			buf := make([]byte, 64<<10)
+			buf := make([]byte, 128<<10)
 			for i := next.Add(1) - 1; i < int64(len(names)); i = next.Add(1) - 1 {
 				if err := ctx.Err(); err != nil {
 					return err
@@ -103,24 +104,31 @@ func readFacts(ctx context.Context, dir string) (facts layerFacts, err error) {
 	return facts, g.Wait()
 }
 
-// look reads one file of a layer.
+// look reads one file of a layer. Half of buf is for a small file, which is read
+// once, the other is what its content is searched through.
 func look(root *os.Root, name string, buf []byte) (object, suspect bool, err error) {
 	f, err := root.Open(name)
 	if err != nil {
 		return false, false, err
 	}
 	defer f.Close()
-	if reviewed(name) {
-		content, err := io.ReadAll(io.LimitReader(f, kyverno.MaxManifest))
+	if !reviewed(name) {
+		object, err = imagelist.HasObjects(f, buf)
+		return object, false, err
+	}
+	content, buf := buf[:len(buf)/2], buf[len(buf)/2:]
+	n, err := io.ReadFull(f, content)
+	if content = content[:n]; err == nil {
+		rest, err := io.ReadAll(io.LimitReader(f, kyverno.MaxManifest+1-int64(n))) // longer ones hold nothing that counts
 		if err != nil {
 			return false, false, err
 		}
-		suspect = len(kyverno.Review(name, content)) > 0
-		if _, err := f.Seek(0, io.SeekStart); err != nil {
-			return false, false, err
-		}
+		content = slices.Concat(content, rest)
+	} else if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return false, false, err
 	}
-	object, err = imagelist.HasObjects(f, buf)
+	suspect = len(kyverno.Review(name, content[:min(len(content), kyverno.MaxManifest)])) > 0
+	object, err = imagelist.HasObjects(bytes.NewReader(content), buf)
 	return object, suspect, err
 }
 

@@ -215,19 +215,25 @@ func (c *statCache) save() error {
 	if len(c.fresh) == 0 || c.file == "" {
 		return nil
 	}
-	for i := range c.index {
-		name := string(c.name(i))
-		if _, ok := c.fresh[name]; !ok {
-			var rec statRecord
-			rec.decode(c.saved[c.index[i]:])
-			c.fresh[name] = rec
+	fresh := sortedKeys(c.fresh)
+	b := append(make([]byte, 0, len(c.saved)+len(fresh)*(recordSize+100)), statMagic...)
+	learn := func() {
+		rec := c.fresh[fresh[0]]
+		b = binary.LittleEndian.AppendUint32(rec.append(b), uint32(len(fresh[0])))
+		b = append(b, fresh[0]...)
+		fresh = fresh[1:]
+	}
+	for i, at := range c.index {
+		name := c.name(i)
+		for len(fresh) > 0 && fresh[0] < string(name) {
+			learn()
+		}
+		if len(fresh) == 0 || fresh[0] != string(name) {
+			b = append(b, c.saved[at:int(at)+recordSize+4+len(name)]...)
 		}
 	}
-	b := []byte(statMagic)
-	for _, name := range sortedKeys(c.fresh) {
-		rec := c.fresh[name]
-		b = binary.LittleEndian.AppendUint32(rec.append(b), uint32(len(name)))
-		b = append(b, name...)
+	for len(fresh) > 0 {
+		learn()
 	}
 	if err := os.MkdirAll(filepath.Dir(c.file), 0o700); err != nil {
 		return err
