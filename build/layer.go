@@ -15,7 +15,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -180,7 +182,7 @@ func (b *builder) hasShape(entries []entry) bool {
 // entriesKey is the digest of what a layer of entries would hold.
 func (b *builder) entriesKey(entries []entry) string {
 	h := newFileHash()
-	line := fmt.Appendf(nil, "files %q %d\n", b.o.Compression, b.when.Unix())
+	line := fmt.Appendf(nil, "files %s %q %d\n", layerMaker(), b.o.Compression, b.when.Unix())
 	for i := range entries {
 		e := &entries[i]
 		line = appendWord(appendWord(line, e.name), e.link)
@@ -210,7 +212,7 @@ func appendWord(b []byte, s string) []byte {
 // tells that it changed nothing.
 func (b *builder) cachedRun(ctx context.Context, st *runStep, t *target) (layer store.Layer, empty bool, err error) {
 	args, files := st.command()
-	key := cacheKey("run", b.o.Compression, b.when.Unix(), b.o.Isolation, st.network(t), t.ids(), args, st.environment(t), st.in.Mounts, files)
+	key := cacheKey("run", layerMaker(), b.o.Compression, b.when.Unix(), b.o.Isolation, st.network(t), t.ids(), args, st.environment(t), st.in.Mounts, files)
 	if r, ok := b.lookup(ctx, key); ok {
 		b.event(Event{Line: t.prefix + "cached"})
 		return r.Layer, r.Empty, nil
@@ -221,6 +223,24 @@ func (b *builder) cachedRun(ctx context.Context, st *runStep, t *target) (layer 
 	}
 	return layer, empty, err
 }
+
+// layerMaker tells what makes layers: with another, equal files may become
+// other bytes, and a cached layer would not be the one that a build without the
+// cache makes. It is the same on all machines that run one release.
+//
+//nolint:gochecknoglobals // a constant of the program
+var layerMaker = sync.OnceValue(func() string {
+	const generation = 2 // counts changes of writeTar, and of what RUN leaves
+	maker := fmt.Sprintf("%d %s", generation, runtime.Version())
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, m := range info.Deps {
+			if m.Path == "github.com/klauspost/compress" {
+				maker += " " + m.Version
+			}
+		}
+	}
+	return maker
+})
 
 // A stepRecord is what the cache knows of a step.
 type stepRecord struct {
