@@ -7,9 +7,9 @@ import (
 	"github.com/clusterimage/sealer/store"
 )
 
-// layersAtOnce is how many layers are written at once. To hash one is the work
-// of one processor; what the others do for it is done before, or is far more,
-// according to its files. Each takes the memory of a pipeline.
+// layersAtOnce is how many layers are written at once: while one that shrinks is
+// compressed, which all processors can do, one that does not is hashed, which
+// only one can. Each takes the memory of a pipeline.
 const layersAtOnce = 2
 
 // A pending layer is being written, while the steps behind it go on.

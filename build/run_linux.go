@@ -71,7 +71,7 @@ func (st *runStep) execute(ctx context.Context, t *target) (layer store.Layer, e
 		return layer, false, err
 	}
 	defer root.Close()
-	u := &upperWalker{root: root, opaque: "trusted.overlay.opaque", linked: map[uint64]string{}, warn: func(msg string) { t.warn(st.in, msg) }}
+	u := &upperWalker{root: root, opaque: "trusted.overlay.opaque", linked: map[uint64]int{}, warn: func(msg string) { t.warn(st.in, msg) }}
 	if userXattr {
 		u.opaque = "user.overlay.opaque"
 	}

@@ -19,7 +19,7 @@ type upperWalker struct {
 	root    *os.Root
 	opaque  string // the attribute of a directory that hides the lower ones
 	warn    func(msg string)
-	linked  map[uint64]string // the names of linked files, by inode
+	linked  map[uint64]int // of files with more names than one: the first's entry, by inode
 	entries []entry
 }
 
@@ -64,15 +64,17 @@ func (u *upperWalker) add(name string, fi fs.FileInfo) error {
 		}
 		return u.walk(name)
 	case m.IsRegular():
-		e.typ, e.size, e.root, e.path = tar.TypeReg, fi.Size(), u.root, name
-		if st, ok := fi.Sys().(*syscall.Stat_t); ok && st.Nlink > 1 {
-			e.hard = true
-			if other, ok := u.linked[st.Ino]; ok {
-				e.path = other
-			} else {
-				u.linked[st.Ino] = name
+		st, ok := fi.Sys().(*syscall.Stat_t)
+		e.hard = ok && st.Nlink > 1
+		if e.hard {
+			if i, known := u.linked[st.Ino]; known {
+				e = u.entries[i]
+				e.name = name
+				break
 			}
+			u.linked[st.Ino] = len(u.entries)
 		}
+		e.typ, e.size, e.root, e.path = tar.TypeReg, fi.Size(), u.root, name
 		if _, err := u.attributes(&e, m, 0o400); err != nil {
 			return err
 		}
