@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"github.com/opencontainers/go-digest"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/clusterimage/sealer/store/sha256pair"
@@ -38,13 +37,14 @@ type pipeline struct {
 	free    chan *piece // bounds the memory
 	toFiles chan *piece
 	toPack  chan *piece // to whoever compresses
-	packed  chan *piece // to the hashes and the blob, in order
+	packed  chan *piece // to the blob, in order
+	toHash  chan *piece // likewise, once they are compressed
 }
 
 // A piece is a part of the tar on its way.
 type piece struct {
 	buf   []byte
-	small []byte // where it is compressed to, kept for the next
+	small []byte // what it is compressed to; its memory is used again
 	old   []byte // the frame in its place in another blob
 	refs  atomic.Int32
 	out   chan packed
@@ -69,7 +69,7 @@ func newPipeline(c compressor, blob *os.File, unpack func(context.Context, io.Re
 	p := &pipeline{
 		compressor: c, workers: workers, blob: blob, unpack: unpack,
 		free: make(chan *piece, n), toFiles: make(chan *piece, n),
-		toPack: make(chan *piece, n), packed: make(chan *piece, n),
+		toPack: make(chan *piece, n), packed: make(chan *piece, n), toHash: make(chan *piece, n),
 	}
 	for range n {
 		p.free <- nil // made when first needed: most layers are small
@@ -100,7 +100,12 @@ func (p *pipeline) run(ctx context.Context, write func(w io.Writer) error) (done
 	})
 	g.Go(func() error {
 		defer close(flush)
-		return p.writeBlob(&d, flush)
+		defer close(p.toHash)
+		return p.writeBlob(flush)
+	})
+	g.Go(func() error {
+		p.hash(&d)
+		return nil
 	})
 	w := &pieceWriter{p: p, ctx: ctx}
 	err := write(w)
@@ -137,12 +142,10 @@ func (p *pipeline) compress() error {
 	return nil
 }
 
-// writeBlob writes the compressed pieces to the blob, and hashes it and the tar.
-// It asks for a flush of the disk as it goes: what is there before the commit
-// need not be waited for then. That a flush fails is no fault here, since the
-// commit flushes all again.
-func (p *pipeline) writeBlob(d *done, flush chan<- struct{}) error {
-	hashes := sha256pair.New()
+// writeBlob writes the compressed pieces to the blob. It asks for a flush of the
+// disk as it goes: what is there before the commit need not be waited for then.
+// That a flush fails is no fault here, since the commit flushes all again.
+func (p *pipeline) writeBlob(flush chan<- struct{}) error {
 	n := 0
 	for pc := range p.packed {
 		if n++; n%flushPieces == 0 && len(flush) == 0 {
@@ -152,20 +155,27 @@ func (p *pipeline) writeBlob(d *done, flush chan<- struct{}) error {
 		if out.err != nil {
 			return out.err
 		}
+		pc.small = out.b
+		p.toHash <- pc // never blocks
 		if _, err := p.blob.Write(out.b); err != nil {
 			return err
 		}
-		d.blobSize += int64(len(out.b))
-		hashes.Write(pc.buf, out.b)
-		if p.compressor.mediaType != ocispec.MediaTypeImageLayer {
-			pc.small = out.b
-		}
+		p.release(pc)
+	}
+	return nil
+}
+
+// hash hashes the tar and the blob.
+func (p *pipeline) hash(d *done) {
+	hashes := sha256pair.New()
+	for pc := range p.toHash {
+		hashes.Write(pc.buf, pc.small)
+		d.blobSize += int64(len(pc.small))
 		p.release(pc)
 	}
 	id, blob := hashes.Sums()
 	d.id = digest.NewDigestFromBytes(digest.SHA256, id[:])
 	d.blob = digest.NewDigestFromBytes(digest.SHA256, blob[:])
-	return nil
 }
 
 // release gives a piece back once all who share it are done.
@@ -243,7 +253,7 @@ func (w *pieceWriter) flush() error {
 	}
 	w.cur = nil
 	pc.old = w.p.old.next(pc.old[:0])
-	pc.refs.Store(2) // of toFiles and packed; who compresses is done before the latter
+	pc.refs.Store(3) // of toFiles, packed and toHash; who compresses is done before the latter two
 	pc.out = make(chan packed, 1)
 	for _, c := range []chan *piece{w.p.toFiles, w.p.toPack, w.p.packed} {
 		c <- pc // never blocks: each holds all pieces that there are
