@@ -7,7 +7,7 @@ GO ?= go
 export CGO_ENABLED ?= 0
 
 # bench-* and the like stand with the scripts that they run.
-.PHONY: build programs reproduce test check unit conformance demo real corpus fuzz bench bench-build bench-mirror clean test-policy test-cluster
+.PHONY: build programs reproduce test check unit conformance demo real corpus fuzz bench bench-build bench-mirror clean mutate test-policy test-cluster test-cluster-run test-cluster-large test-sohost bench-run
 
 build: ## build bin/sealer
 	$(GO) build -trimpath -ldflags "-s -w" -o bin/sealer ./cmd/sealer
@@ -43,13 +43,28 @@ conformance: ## the OCI distribution conformance suite against "registry serve"
 # that was never done: CI runs test-policy once Go's build cache has them (see
 # .ci/run), .ci/nightly always, and test-cluster with both versions of Kyverno.
 test-policy: ## the redirect policies in the engines of Kyverno and the API server
-	@bash build/kyverno/policytest/run
+	@bash redirect/policytest/run
 
 test-cluster: ## the redirect in a real API server, with a real Kyverno (KYVERNO=v1.13.6 or v1.19.1); needs root
-	@bash build/kyverno/clustertest/run
+	@bash redirect/clustertest/run
+
+test-cluster-run: ## a real Kubernetes of one master and one worker on test machines (root; programs from $SHARED, the cache, or 10 minutes of compiling)
+	@bash cluster/clustertest/run small
+
+test-cluster-large: ## the same with three masters and two workers, and on a machine without systemd
+	@bash cluster/clustertest/run large
+
+test-sohost: ## sealer-sohost opens .so plugins of sealer 0.8 (needs a C compiler)
+	cd cluster/extend/sohost && CGO_ENABLED=1 $(GO) test -count=1 ./...
+
+bench-run: ## a cluster by sealer beside the same one by hand
+	@bash cluster/clustertest/run bench
 
 fuzz: ## each fuzz target for a while (FUZZTIME, default 30s)
 	@bash .ci/fuzz
+
+mutate: ## mutants of the leaves, which their own tests must kill (PACKAGES="a b" for others)
+	@bash .ci/mutate $(PACKAGES)
 
 bench-build: ## builds beside git status and tar | zstd (SCALE=10 for a tenth; 21 GB and 20 minutes as it is)
 	@bash build/bench.sh

@@ -2,9 +2,8 @@ package build
 
 import (
 	"archive/tar"
+	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -14,9 +13,9 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/clusterimage/sealer/image"
 	"github.com/clusterimage/sealer/kubefile"
-	"github.com/clusterimage/sealer/registry/ref"
-	"github.com/clusterimage/sealer/store"
+	"github.com/clusterimage/sealer/layer"
 )
 
 const (
@@ -37,9 +36,9 @@ type appStep struct {
 
 func (st *appStep) title() string { return redacted(st.in.Keyword() + " " + st.in.Text()) }
 
-// planApp finds the sources of an application, and by them its type. Its files
-// go to application/apps/NAME: what a directory holds, and single files.
-func (t *target) planApp(ctx context.Context, in *kubefile.App) (step, error) {
+// planApp finds the sources of an application, and from them its type. Files,
+// and the contents of directories, go to application/apps/NAME.
+func (pb *platformBuild) planApp(ctx context.Context, in *kubefile.App) (step, error) {
 	st := &appStep{in: in}
 	var inputs []input
 	var errs []error
@@ -48,45 +47,45 @@ func (t *target) planApp(ctx context.Context, in *kubefile.App) (step, error) {
 		var found []input
 		var err error
 		if local, ok := strings.CutPrefix(src, "local://"); ok {
-			found, err = t.b.local(local)
+			found, err = pb.b.local(local)
 		} else {
-			found, err = t.b.fetch(ctx, src, &kubefile.Copy{At: in.At})
+			found, err = pb.b.fetch(ctx, src, &kubefile.Copy{At: in.At})
 		}
 		if err != nil {
-			errs = append(errs, t.fault(in, fmt.Sprintf("%s: %v", redacted(src), err), fixFor(err), err))
+			errs = append(errs, pb.fault(in, fmt.Sprintf("%s: %v", redacted(src), err), fixFor(err), err))
 		}
 		missing = missing || len(found) == 0
 		inputs = append(inputs, found...)
 	}
 	if in.Kind != "APP" {
-		t.config.Labels[fmt.Sprintf(labelPlugin, strings.ToLower(in.Kind), in.Name)] = "true"
+		pb.config.Labels[fmt.Sprintf(labelPlugin, strings.ToLower(in.Kind), in.Name)] = "true"
 	}
 	// An application of the base with this name is replaced, files and all.
-	replaced := t.app(in.Name) != nil
-	t.config.Applications = slices.DeleteFunc(t.config.Applications, func(a store.Application) bool { return a.Name == in.Name })
-	t.config.Applications = append(t.config.Applications, store.Application{Name: in.Name})
-	dir := store.AppDir(in.Name)
-	err := st.walk(t, inputs, dir)
+	replaced := pb.app(in.Name) != nil
+	pb.config.Applications = slices.DeleteFunc(pb.config.Applications, func(a image.Application) bool { return a.Name == in.Name })
+	pb.config.Applications = append(pb.config.Applications, image.Application{Name: in.Name})
+	dir := image.AppDir(in.Name)
+	err := st.walk(pb, inputs, dir)
 	if err != nil {
-		errs = append(errs, t.faults(in, err))
+		errs = append(errs, pb.faults(in, err))
 	} else if !missing {
-		errs = append(errs, st.recognise(t, t.app(in.Name), st.entries, dir))
+		errs = append(errs, st.recognise(pb, pb.app(in.Name), st.entries, dir))
 	}
 	if replaced {
-		st.entries, err = arrange(append(st.entries, entry{name: dir, typ: tar.TypeDir, mode: 0o755}, entry{name: path.Join(dir, opaqueName), typ: tar.TypeReg, mode: 0o644}))
+		st.entries, err = arrange(append(st.entries, entry{name: dir, typ: tar.TypeDir, mode: 0o755}, entry{name: path.Join(dir, layer.OpaqueName), typ: tar.TypeReg, mode: 0o644}))
 		errs = append(errs, err)
 	}
-	return st, errors.Join(errs...)
+	return st, joinFaults(errs...)
 }
 
-// walk lists what the layer will hold.
-func (st *appStep) walk(t *target, inputs []input, dir string) error {
+// walk collects the entries of the layer.
+func (st *appStep) walk(pb *platformBuild, inputs []input, dir string) error {
 	var all []entry
 	var errs []error
 	for _, in := range inputs {
-		w := &walker{chmod: -1, warn: func(msg string) { t.warn(st.in, msg) }}
+		w := &walker{chmod: -1, warn: func(msg string) { pb.warn(st.in, msg) }}
 		if !in.remote {
-			w.ctx = t.b.ctx
+			w.ctx = pb.b.ctx
 		}
 		to := dir
 		if !in.Dir {
@@ -95,7 +94,7 @@ func (st *appStep) walk(t *target, inputs []input, dir string) error {
 		w.add(in.root, in.path, in.info, to, in.Dir)
 		all, errs = append(all, w.entries...), append(errs, w.errs...)
 	}
-	err := errors.Join(errs...)
+	err := joinFaults(errs...)
 	if err == nil {
 		st.entries, err = arrange(all)
 	}
@@ -103,17 +102,17 @@ func (st *appStep) walk(t *target, inputs []input, dir string) error {
 }
 
 // run writes the application's files.
-func (st *appStep) run(ctx context.Context, t *target) error {
-	return t.begin(ctx, st.in, store.ConfigLayer{Type: "COPY", Value: st.title()}, func() (store.Layer, error) {
-		return t.writeLayer(ctx, st.in, st.entries)
+func (st *appStep) run(ctx context.Context, pb *platformBuild) error {
+	return pb.begin(ctx, st.in, image.ConfigLayer{Type: "COPY", Value: st.title()}, func() (image.Layer, error) {
+		return pb.writeLayer(ctx, st.in, st.entries)
 	})
 }
 
 // app returns the application in the config, or nil.
-func (t *target) app(name string) *store.Application {
-	for i := range t.config.Applications {
-		if t.config.Applications[i].Name == name {
-			return &t.config.Applications[i]
+func (pb *platformBuild) app(name string) *image.Application {
+	for i := range pb.config.Applications {
+		if pb.config.Applications[i].Name == name {
+			return &pb.config.Applications[i]
 		}
 	}
 	return nil
@@ -121,7 +120,7 @@ func (t *target) app(name string) *store.Application {
 
 // recognise finds the application's type by its files, and the commands that
 // start one of this type.
-func (st *appStep) recognise(t *target, app *store.Application, files []entry, dir string) error {
+func (st *appStep) recognise(pb *platformBuild, app *image.Application, files []entry, dir string) error {
 	var charts, manifests, scripts []string
 	for _, e := range files {
 		if e.typ == tar.TypeDir {
@@ -155,7 +154,7 @@ func (st *appStep) recognise(t *target, app *store.Application, files []entry, d
 			if len(charts) > 1 {
 				release += "-" + strings.TrimSuffix(path.Base(c), ".tgz")
 			}
-			app.Cmds = append(app.Cmds, fmt.Sprintf("helm upgrade --install %s %s", release, c))
+			app.Cmds = append(app.Cmds, fmt.Sprintf("helm upgrade --install %s %s%s", release, c, overlays(app.Files, c)))
 		}
 	case len(scripts) > 0:
 		app.Type = appShell
@@ -167,11 +166,23 @@ func (st *appStep) recognise(t *target, app *store.Application, files []entry, d
 		for _, m := range manifests {
 			app.Cmds = append(app.Cmds, "kubectl apply -f "+m)
 		}
-	case t.appCmds(app.Name) == nil && (!t.partial || t.unknownBase): // else its APPCMDS may be what cannot be read
-		return t.fault(st.in, fmt.Sprintf("application %s: no type is found: it has no Chart.yaml, no .yaml and no .sh", app.Name),
+	case pb.appCmds(app.Name) == nil && (!pb.partial || pb.unknownBase): // else its APPCMDS may be the instruction that cannot be read
+		return pb.fault(st.in, fmt.Sprintf("application %s: no type is found: it has no Chart.yaml, no .yaml and no .sh", app.Name),
 			fmt.Sprintf("say how it starts: APPCMDS %s [\"COMMAND\"]", app.Name), nil)
 	}
 	return nil
+}
+
+// overlays are the flags for the values files that lie beside a chart: discovery
+// renders the chart with the same.
+func overlays(files []string, chart string) (flags string) {
+	base := strings.TrimSuffix(strings.TrimSuffix(path.Base(chart), ".tgz"), ".tar.gz")
+	for _, name := range []string{path.Join(path.Dir(chart), base+".values.yaml"), path.Join(path.Dir(chart), base, "values.sealer.yaml")} {
+		if slices.Contains(files, name) {
+			flags += " -f " + name
+		}
+	}
+	return flags
 }
 
 // chartVersion reads the version of a Chart.yaml; "" when it has none.
@@ -193,9 +204,9 @@ func chartVersion(e *entry) string {
 }
 
 // appCmds returns the APPCMDS of an application, the last of them.
-func (t *target) appCmds(name string) *kubefile.AppCmds {
+func (pb *platformBuild) appCmds(name string) *kubefile.AppCmds {
 	var last *kubefile.AppCmds
-	for _, in := range t.file.Instructions {
+	for _, in := range pb.file.Instructions {
 		if c, ok := in.(*kubefile.AppCmds); ok && c.Name == name {
 			last = c
 		}
@@ -203,22 +214,22 @@ func (t *target) appCmds(name string) *kubefile.AppCmds {
 	return last
 }
 
-// configureApp takes what LAUNCH and CMDS say, and checks that the applications
-// that instructions name are there.
-func (t *target) configureApp(in kubefile.Instruction) error {
+// configureApp records LAUNCH and CMDS, and checks that the named applications
+// exist.
+func (pb *platformBuild) configureApp(in kubefile.Instruction) error {
 	known := func(name string) error {
-		if t.partial || t.app(name) != nil || t.declares(name) {
+		if pb.partial || pb.app(name) != nil || pb.declares(name) {
 			return nil
 		}
 		var names []string
-		for _, a := range t.config.Applications {
+		for _, a := range pb.config.Applications {
 			names = append(names, a.Name)
 		}
 		fix := fmt.Sprintf("add APP %s local://PATH", name)
 		if s := kubefile.Suggest(name, names); s != "" {
 			fix = "did you mean " + s + "?"
 		}
-		return t.fault(in, fmt.Sprintf("there is no application %s, here or in the base", name), fix, nil)
+		return pb.fault(in, fmt.Sprintf("there is no application %s, here or in the base", name), fix, nil)
 	}
 	switch in := in.(type) {
 	case *kubefile.AppCmds:
@@ -230,31 +241,31 @@ func (t *target) configureApp(in kubefile.Instruction) error {
 		for _, a := range in.Apps {
 			errs = append(errs, known(a))
 		}
-		t.config.Launch = &store.Launch{Apps: in.Apps}
-		return errors.Join(errs...)
+		pb.config.Launch = &image.Launch{Apps: in.Apps}
+		return joinFaults(errs...)
 	case *kubefile.Cmds:
-		t.config.Launch = &store.Launch{Cmds: in.Commands}
+		pb.config.Launch = &image.Launch{Cmds: in.Commands}
 	}
 	return nil
 }
 
 // declares reports whether an APP, CNI or CSI anywhere in the file has the name,
 // or the base has it, be it part of the image or not.
-func (t *target) declares(name string) bool {
-	if t.base != nil && slices.ContainsFunc(t.base.Config.Applications, func(a store.Application) bool { return a.Name == name }) {
+func (pb *platformBuild) declares(name string) bool {
+	if pb.base != nil && slices.ContainsFunc(pb.base.Config.Applications, func(a image.Application) bool { return a.Name == name }) {
 		return true
 	}
-	return slices.ContainsFunc(t.file.Instructions, func(in kubefile.Instruction) bool {
+	return slices.ContainsFunc(pb.file.Instructions, func(in kubefile.Instruction) bool {
 		a, ok := in.(*kubefile.App)
 		return ok && a.Name == name
 	})
 }
 
-// finishConfig decides what depends on the whole file.
-func (t *target) finishConfig() {
-	c := &t.config
+// finishConfig sets the fields of the config that depend on the whole file.
+func (pb *platformBuild) finishConfig() {
+	c := &pb.config
 	var apps, own, launch bool
-	for _, in := range t.file.Instructions {
+	for _, in := range pb.file.Instructions {
 		switch in := in.(type) {
 		case *kubefile.App:
 			apps = apps || in.Kind == "APP" // CNI and CSI belong to the cluster
@@ -266,33 +277,33 @@ func (t *target) finishConfig() {
 	}
 	if own && !launch && c.Launch != nil {
 		c.Launch = nil
-		t.b.warn("the base's LAUNCH is dropped: CMD would have no effect beside it")
+		pb.b.warn("the base's LAUNCH is dropped: CMD would have no effect beside it")
 	}
-	c.Type = store.TypeKubeInstaller
+	c.Type = image.TypeKubeInstaller
 	switch {
-	case t.b.o.Type != "":
-		c.Type = t.b.o.Type
-	case t.base != nil && t.b.withBase():
-		c.Type = orDefault(t.base.Config.Type, c.Type)
-	case t.base != nil, apps && !own:
-		c.Type = store.TypeAppInstaller
+	case pb.b.o.Type != "":
+		c.Type = pb.b.o.Type
+	case pb.base != nil && pb.b.withBase():
+		c.Type = cmp.Or(pb.base.Config.Type, c.Type)
+	case pb.base != nil, apps && !own:
+		c.Type = image.TypeAppInstaller
 	}
 }
 
 // finishApps lets APPCMDS and APPENV have the last word, when all types are
 // known.
-func (t *target) finishApps() {
-	for _, in := range t.file.Instructions {
+func (pb *platformBuild) finishApps() {
+	for _, in := range pb.file.Instructions {
 		switch in := in.(type) {
 		case *kubefile.AppCmds:
-			app := t.app(in.Name)
+			app := pb.app(in.Name)
 			if app == nil {
 				continue // the base's, and the base is left out
 			}
 			app.Cmds = in.Commands
-			app.Type = orDefault(app.Type, appShell)
+			app.Type = cmp.Or(app.Type, appShell)
 		case *kubefile.AppEnv:
-			app := t.app(in.Name)
+			app := pb.app(in.Name)
 			if app == nil {
 				continue
 			}
@@ -305,70 +316,4 @@ func (t *target) finishApps() {
 			}
 		}
 	}
-}
-
-// annotations returns the manifest's annotations: the user's, and those by
-// which tools of sealer 0.9 know a ClusterImage.
-func (t *target) annotations() map[string]string {
-	c := t.config
-	ext := store.Extension{
-		BuildClient:   store.BuildClient{SealerVersion: c.SealerVersion},
-		SchemaVersion: "v1alpha1",
-		Type:          c.Type,
-		Labels:        c.Labels,
-		Env:           c.Env,
-	}
-	for _, a := range c.Applications {
-		app := store.ExtensionApp{Application: a}
-		app.Files = nil
-		for _, f := range a.Files {
-			app.Files = append(app.Files, strings.TrimPrefix(f, store.AppDir(a.Name)+"/"))
-		}
-		ext.Applications = append(ext.Applications, app)
-	}
-	if c.Launch != nil {
-		ext.Launch = store.ExtensionLaunch{Cmds: c.Launch.Cmds, AppNames: c.Launch.Apps}
-	}
-	var images []store.ExtensionImage
-	for _, im := range c.Images {
-		if im.Missing == "" {
-			images = append(images, store.ExtensionImage{Image: im.Reference, AppName: appOf(im), Platform: &c.Platform})
-		}
-	}
-	out := map[string]string{}
-	maps.Copy(out, t.b.o.Annotations)
-	out[store.AnnotationExtension] = compactJSON(ext)
-	if images != nil {
-		out[store.AnnotationContainerImages] = compactJSON(images)
-	}
-	return out
-}
-
-// compactJSON encodes plain data, which always succeeds, leaving <, > and & as
-// they are.
-func compactJSON(v any) string {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v)
-	return strings.TrimSpace(b.String())
-}
-
-// appOf returns the application whose files ask for an image, or "".
-func appOf(im store.MirroredImage) string {
-	for _, p := range im.Found {
-		if rest, ok := strings.CutPrefix(p.File, store.AppDir("")+"/"); ok {
-			name, _, _ := strings.Cut(rest, "/")
-			return name
-		}
-	}
-	return ""
-}
-
-// familiar shortens a reference for messages.
-func familiar(s string) string {
-	if r, err := ref.Parse(s); err == nil {
-		return r.Familiar()
-	}
-	return s
 }

@@ -17,11 +17,11 @@ import (
 
 	"github.com/ulikunitz/xz"
 
-	"github.com/clusterimage/sealer/store"
+	"github.com/clusterimage/sealer/layer"
 )
 
-// archived reports whether the content of a file is a tar archive, plain or
-// compressed: by what it holds, not by its name, as Dockerfile's ADD does.
+// archived reports whether a file is a tar archive, plain or compressed, by its
+// content and not by its name, as Dockerfile's ADD does.
 func archived(root *os.Root, name string) (bool, error) {
 	f, err := openRegular(root, name)
 	if err != nil {
@@ -52,7 +52,7 @@ func decompressed(r io.Reader) (io.ReadCloser, error) {
 		x, err := xz.NewReader(b)
 		return io.NopCloser(x), err
 	}
-	return store.Decompress(b)
+	return layer.Decompress(b)
 }
 
 // An unarchiver makes entries of an archive's. Their content is written to
@@ -69,19 +69,24 @@ type unarchiver struct {
 	byName  map[string]int // of files, for hard links
 }
 
-// unarchive returns what the archive e holds, below e.into.
-func (b *builder) unarchive(ctx context.Context, e *entry, w *walker) ([]entry, error) {
+// makeTemp makes a directory for this build's temporary files and opens it.
+func (b *builder) makeTemp(ctx context.Context, name string) (dir string, root *os.Root, err error) {
 	temp, err := b.tempDir(ctx)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
-	dir, err := os.MkdirTemp(temp, "archive")
-	if err != nil {
-		return nil, err
+	if dir, err = os.MkdirTemp(temp, name); err != nil {
+		return "", nil, err
 	}
-	root, err := os.OpenRoot(dir)
+	root, err = os.OpenRoot(dir)
+	return dir, root, err
+}
+
+// unarchive returns the entries of the archive e, below e.into.
+func (b *builder) unarchive(ctx context.Context, e *entry, w *walker) ([]entry, error) {
+	dir, root, err := b.makeTemp(ctx, "archive")
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: make a directory to unpack into: %w", e.path, err)
 	}
 	b.closers = append(b.closers, root.Close)
 	f, err := openRegular(e.root, e.path)
@@ -94,8 +99,7 @@ func (b *builder) unarchive(ctx context.Context, e *entry, w *walker) ([]entry, 
 		return nil, fmt.Errorf("%s: %w", e.path, err)
 	}
 	defer r.Close()
-	// No honest archive is compressed further; as for the store's layers.
-	u := &unarchiver{w: w, into: e.into, dir: dir, root: root, left: max(1<<30, 200*e.size), byName: map[string]int{}}
+	u := &unarchiver{w: w, into: e.into, dir: dir, root: root, left: layer.MaxContent(e.size), byName: map[string]int{}}
 	tr := tar.NewReader(r)
 	for {
 		if err := ctx.Err(); err != nil {
@@ -164,14 +168,14 @@ func (u *unarchiver) add(h *tar.Header, r io.Reader) error {
 
 var errBomb = errors.New("the archive unpacks to far more than its size allows")
 
-// content writes what a file of the archive holds to a numbered one.
+// content copies a file of the archive to a numbered file.
 func (u *unarchiver) content(e *entry, h *tar.Header, r io.Reader) error {
 	if u.left -= h.Size; u.left < 0 {
 		return errBomb
 	}
 	e.typ, e.root, e.path, e.size = tar.TypeReg, u.root, strconv.Itoa(len(u.entries)), h.Size
 	for record, value := range h.PAXRecords {
-		if name, ok := strings.CutPrefix(record, store.AttributeRecord); ok && store.KeepsAttribute(name) {
+		if name, ok := strings.CutPrefix(record, layer.AttributeRecord); ok && layer.KeepsAttribute(name) {
 			if e.xattrs == nil {
 				e.xattrs = map[string]string{}
 			}

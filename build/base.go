@@ -1,6 +1,7 @@
 package build
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,22 +10,24 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/clusterimage/sealer/image"
 	"github.com/clusterimage/sealer/kubefile"
 	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/remote"
 	"github.com/clusterimage/sealer/registry/tree"
 	"github.com/clusterimage/sealer/store"
+	"github.com/clusterimage/sealer/transfer"
 )
 
 // base finds the image of FROM for the target's platform, in the store or in
 // its registry. It is nil for scratch.
-func (t *target) findBase(ctx context.Context, from *kubefile.From) (*store.Image, error) {
-	p := t.platform
+func (pb *platformBuild) findBase(ctx context.Context, from *kubefile.From) (*store.Image, error) {
+	p := pb.platform
 	if from.Platform != "" {
 		var err error
 		if p, err = platform.Parse(from.Platform); err != nil {
-			return nil, t.fault(from, err.Error(), "", err)
+			return nil, pb.fault(from, err.Error(), "", err)
 		}
 	}
 	if from.Image == kubefile.Scratch {
@@ -33,20 +36,20 @@ func (t *target) findBase(ctx context.Context, from *kubefile.From) (*store.Imag
 	name, err := ref.Parse(from.Image)
 	if err != nil {
 		// It may still be the ID of an image without a name.
-		if im, idErr := t.b.s.Image(ctx, from.Image, &p); idErr == nil {
+		if im, idErr := pb.b.s.Image(ctx, from.Image, &p); idErr == nil {
 			return im, nil
 		}
-		return nil, t.fault(from, err.Error(), "FROM IMAGE or FROM scratch", err)
+		return nil, pb.fault(from, err.Error(), "FROM IMAGE or FROM scratch", err)
 	}
-	pinned, err := t.b.pinBase(name)
+	pinned, err := pb.b.pinBase(name)
 	if err != nil {
-		return nil, t.fault(from, err.Error(), "run sealer build --lock", err)
+		return nil, pb.fault(from, err.Error(), "run sealer build --lock", err)
 	}
-	im, err := t.b.base(ctx, from.Image, pinned, p)
+	im, err := pb.b.base(ctx, from.Image, pinned, p)
 	if err != nil {
-		return nil, t.fault(from, err.Error(), baseFix(err, from.Image), err)
+		return nil, pb.fault(from, err.Error(), baseFix(err, from.Image), err)
 	}
-	t.b.bases[name.String()] = im.Descriptor.Digest
+	pb.b.bases[name.String()] = im.Descriptor.Digest
 	return im, nil
 }
 
@@ -86,34 +89,27 @@ func (b *builder) base(ctx context.Context, written string, name ref.Reference, 
 		want = append(slices.Clone(want), p)
 	}
 	b.step("pull " + name.Familiar())
-	desc, err := b.c.Pull(ctx, b.s, name, remote.PullOptions{Platforms: want, Progress: b.transfer})
+	desc, err := transfer.Pull(ctx, b.s, b.c, name, remote.PullOptions{Platforms: want, Progress: b.transfer})
 	if err != nil {
 		return nil, fmt.Errorf("pull %s: %w", name.Familiar(), err)
-	}
-	names := []ref.Reference{name}
-	if name.Digest != "" {
-		names = nil // the tag may mean something else today
-	}
-	if err := b.s.Commit(ctx, names, desc); err != nil {
-		return nil, err
 	}
 	b.pulled[name] = true
 	return b.s.Image(ctx, desc.Digest.Encoded(), &p)
 }
 
-// inherit begins the target's config with what the base gives.
-func (t *target) inherit() error {
-	c := &t.config
-	c.SealerVersion, c.Platform = t.b.o.Version, t.platform
-	c.Created = t.b.o.SourceDateEpoch
+// inherit begins the config with the base's.
+func (pb *platformBuild) inherit() error {
+	c := &pb.config
+	c.SealerVersion, c.Platform = pb.b.o.Version, pb.platform
+	c.Created = pb.b.o.SourceDateEpoch
 	c.Env, c.Labels = map[string]string{}, map[string]string{}
 	c.Args.Current = map[string]string{}
-	c.Registry = store.PrivateRegistry{Name: t.b.o.Registry, Naming: t.b.o.Naming}
-	if t.base == nil {
-		c.Registry.Name, c.Registry.Naming = orDefault(c.Registry.Name, tree.DefaultRegistry), orDefault(c.Registry.Naming, tree.NamingPath)
+	c.PrivateRegistry = image.PrivateRegistry{Name: pb.b.o.PrivateRegistry, Naming: pb.b.o.Naming}
+	if pb.base == nil {
+		c.PrivateRegistry.Name, c.PrivateRegistry.Naming = cmp.Or(c.PrivateRegistry.Name, ref.DefaultPrivate), cmp.Or(c.PrivateRegistry.Naming, tree.NamingPath)
 		return nil
 	}
-	from := t.base.Config
+	from := pb.base.Config
 	maps.Copy(c.Env, from.Env)
 	maps.Copy(c.Labels, from.Labels)
 	c.Maintainer = from.Maintainer
@@ -122,30 +118,31 @@ func (t *target) inherit() error {
 		c.Args.Parent = map[string]string{}
 	}
 	maps.Copy(c.Args.Parent, from.Args.Current)
-	if err := t.inheritRegistry(from.Registry); err != nil {
+	if err := pb.inheritRegistry(from.PrivateRegistry); err != nil {
 		return err
 	}
-	if !t.b.withBase() {
+	if !pb.b.withBase() {
 		return nil
 	}
 	c.Cmd.Parent = append(slices.Clone(from.Cmd.Parent), from.Cmd.Current...)
 	c.Applications = slices.Clone(from.Applications)
 	c.Launch = from.Launch
 	c.Images = slices.Clone(from.Images)
+	c.Gaps = slices.Clone(from.Gaps)
 	c.Layers = slices.Clone(from.Layers)
-	t.layers = slices.Clone(t.base.Layers)
-	t.below = t.base.Documents
-	return nil
+	pb.layers = slices.Clone(pb.base.Layers)
+	pb.below = pb.base.Documents
+	return pb.inheritHeld()
 }
 
 // inheritRegistry takes the base's private registry: a cluster has one, and
 // one rule for the names in it.
-func (t *target) inheritRegistry(base store.PrivateRegistry) error {
-	r := &t.config.Registry
-	r.Name = orDefault(r.Name, orDefault(base.Name, tree.DefaultRegistry))
-	naming := orDefault(base.Naming, tree.NamingPath)
-	r.Naming = orDefault(r.Naming, naming)
-	if len(t.base.Documents) == 0 || !t.b.withBase() {
+func (pb *platformBuild) inheritRegistry(base image.PrivateRegistry) error {
+	r := &pb.config.PrivateRegistry
+	r.Name = cmp.Or(r.Name, cmp.Or(base.Name, ref.DefaultPrivate))
+	naming := cmp.Or(base.Naming, tree.NamingPath)
+	r.Naming = cmp.Or(r.Naming, naming)
+	if len(pb.base.Documents) == 0 || !pb.b.withBase() {
 		return nil
 	}
 	if r.Naming != naming {
@@ -157,9 +154,12 @@ func (t *target) inheritRegistry(base store.PrivateRegistry) error {
 	return nil
 }
 
-func orDefault[T ~string](v, d T) T {
-	if v == "" {
-		return d
+// inheritHeld notes the container images in files of the base, so that no image
+// of this build takes the name of one of them.
+func (pb *platformBuild) inheritHeld() error {
+	held, err := transfer.HeldInFiles(pb.b.s, pb.base)
+	if held != nil {
+		pb.held = []*tree.Document{held}
 	}
-	return v
+	return err
 }

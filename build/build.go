@@ -1,10 +1,12 @@
 package build
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,12 +24,12 @@ import (
 	"github.com/clusterimage/sealer/store"
 )
 
-// Build builds the image that o describes and commits it to s under o.Tags.
-// Registries are asked through c. On an error nothing of the image is visible,
-// and no temporary file is left; what was mirrored stays as unnamed blobs, so
-// that the next build goes on from there. The error wraps ErrIncomplete when
-// images are missing, and faults of the Kubefile are *kubefile.Error. The
-// Result is never nil.
+// Build builds the image that o describes and commits it to s under o.Tags. It
+// asks registries through c. After an error nothing of the image is visible and
+// no temporary file is left; mirrored blobs stay, unnamed, so that the next
+// build goes on from there. The error wraps ErrIncomplete when images are
+// missing, and faults of the Kubefile are *kubefile.Error; Faults divides it.
+// The Result is never nil.
 func Build(ctx context.Context, s *store.Store, c *remote.Client, o Options) (_ *Result, err error) {
 	b, err := newBuilder(s, c, o)
 	if err != nil {
@@ -35,33 +37,34 @@ func Build(ctx context.Context, s *store.Store, c *remote.Client, o Options) (_ 
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
 	defer b.saveStats()
-	// From here on no prune, of whatever process, takes what this build uses.
+	// From here on no prune, of any process, removes the layers and blobs of
+	// this build.
 	if err := s.Hold(ctx); err != nil {
 		return b.result, err
 	}
-	targets, err := b.plan(ctx)
+	builds, err := b.plan(ctx)
 	if err != nil {
 		return b.result, err
 	}
 	b.readShared(ctx)
-	for _, t := range targets {
-		if err := t.assemble(ctx); err != nil {
+	for _, pb := range builds {
+		if err := pb.assemble(ctx); err != nil {
 			return b.result, err
 		}
 	}
-	if err := b.mirror(ctx, targets); err != nil || o.DryRun {
+	if err := b.mirror(ctx, builds); err != nil || o.DryRun {
 		return b.result, err
 	}
-	if err := b.commit(ctx, targets); err != nil {
+	if err := b.commit(ctx, builds); err != nil {
 		return b.result, err
 	}
 	return b.result, b.writeShared(ctx)
 }
 
-// Check reads the Kubefile and the build context and reports what is wrong
-// with them, all faults at once. It writes nothing and asks no registry: FROM
-// is looked for in the store alone, and what depends on a base that is not
-// there is not judged. The warnings are those that a build would give.
+// Check reports all faults of the Kubefile and the build context at once. It
+// writes nothing and asks no registry: FROM is looked for in the store alone.
+// Parts that depend on a missing base are not judged. The warnings are those of
+// a build.
 func Check(ctx context.Context, s *store.Store, o Options) (warnings []string, err error) {
 	o.Offline = true
 	b, err := newBuilder(s, nil, o)
@@ -88,23 +91,23 @@ type builder struct {
 
 	locked    imagelist.Lock
 	locksFrom bool           // locked has the images of FROM
-	bases     imagelist.Lock // what FROM was
+	bases     imagelist.Lock // the digests of FROM
 	checking  bool           // Check: nothing is fetched
 	failing   bool           // a fault is known: nothing more is fetched
 	pulled    map[ref.Reference]bool
 	closers   []func() error // in reverse order
-	fetched   map[string][]input
+	fetched   map[string]fetched
 	shared    []*sharedCache
-	temp      string // of what was fetched
+	temp      string // directory of fetched sources
 
-	mu     sync.Mutex            // guards what follows, and result.Warnings
+	mu     sync.Mutex            // guards the fields below, and result.Warnings
 	used   map[string]stepRecord // steps of this build by their keys
 	warned map[string]bool
 	result *Result
 }
 
 func newBuilder(s *store.Store, c *remote.Client, o Options) (*builder, error) {
-	b := &builder{s: s, c: c, o: o, log: o.Logger, pulled: map[ref.Reference]bool{}, bases: imagelist.Lock{}, fetched: map[string][]input{}, warned: map[string]bool{}, result: &Result{}}
+	b := &builder{s: s, c: c, o: o, log: o.Logger, pulled: map[ref.Reference]bool{}, bases: imagelist.Lock{}, fetched: map[string]fetched{}, warned: map[string]bool{}, result: &Result{}}
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}
@@ -138,8 +141,8 @@ func newBuilder(s *store.Store, c *remote.Client, o Options) (*builder, error) {
 	return b, nil
 }
 
-// saveStats keeps what was learnt about the context, of a failed build too. A
-// cache that cannot be written is no fault.
+// saveStats keeps the hashes of the context's files, after a failed build too.
+// A cache that cannot be written is no fault.
 func (b *builder) saveStats() {
 	if err := b.stats.save(); err != nil {
 		b.log.Debug("write the stat cache", "error", err)
@@ -157,7 +160,7 @@ func (b *builder) close() error {
 func (b *builder) readKubefile() (*kubefile.File, error) {
 	name := b.o.Kubefile
 	if b.o.KubefileReader != nil {
-		return parser.Parse(orDefault(name, kubefile.DefaultName), b.o.KubefileReader)
+		return parser.Parse(cmp.Or(name, kubefile.DefaultName), b.o.KubefileReader)
 	}
 	path := name
 	if path == "" {
@@ -174,7 +177,7 @@ func (b *builder) readKubefile() (*kubefile.File, error) {
 	return parser.Parse(name, f)
 }
 
-// errNoKubefile says what to do without a Kubefile.
+// errNoKubefile is the way out for a user without a Kubefile.
 var errNoKubefile = errors.New("name it with -f FILE, or run sealer init")
 
 // withBase tells whether the layers of FROM belong to the image.
@@ -206,17 +209,17 @@ func (b *builder) warn(text string) {
 
 // commit writes the manifests, and the index where there are several, and makes
 // the image visible.
-func (b *builder) commit(ctx context.Context, targets []*target) error {
+func (b *builder) commit(ctx context.Context, builds []*platformBuild) error {
 	var manifests []ocispec.Descriptor
-	for i, t := range targets {
-		desc, err := b.s.WriteImage(ctx, t.config, t.layers, t.annotations())
+	for i, pb := range builds {
+		desc, err := b.s.WriteImage(ctx, pb.config, pb.layers, pb.annotations())
 		if err != nil {
 			return err
 		}
-		p := t.platform
+		p := pb.platform
 		desc.Platform = &p
 		manifests = append(manifests, desc)
-		b.result.Images[i].Descriptor, b.result.Images[i].Config = desc, t.config
+		b.result.Images[i].Descriptor, b.result.Images[i].Config = desc, pb.config
 	}
 	desc := manifests[0]
 	if len(manifests) > 1 {
@@ -230,4 +233,13 @@ func (b *builder) commit(ctx context.Context, targets []*target) error {
 	}
 	b.result.Descriptor = desc
 	return nil
+}
+
+// annotations returns the manifest's annotations: the user's, and the ones by
+// which tools of sealer 0.9 recognise a ClusterImage.
+func (pb *platformBuild) annotations() map[string]string {
+	out := map[string]string{}
+	maps.Copy(out, pb.b.o.Annotations)
+	maps.Copy(out, pb.config.Annotations())
+	return out
 }

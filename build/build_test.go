@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"github.com/clusterimage/sealer/build"
+	"github.com/clusterimage/sealer/build/sandbox"
 	"github.com/clusterimage/sealer/registry/remote"
 	"github.com/clusterimage/sealer/store"
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == build.RunCommand {
-		os.Exit(build.RunChild())
+	if len(os.Args) > 1 && os.Args[1] == sandbox.ChildArgument {
+		os.Exit(sandbox.Child())
 	}
 	os.Exit(m.Run())
 }

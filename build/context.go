@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -105,14 +104,6 @@ func (c *buildContext) readSmall(name string) ([]byte, error) {
 	return b, nil
 }
 
-func readLimited(r io.Reader, limit int64) ([]byte, error) {
-	b, err := io.ReadAll(io.LimitReader(r, limit+1))
-	if err == nil && int64(len(b)) > limit {
-		err = fmt.Errorf("it is larger than %d MiB", limit>>20)
-	}
-	return b, err
-}
-
 // ignored reports whether name, a path in the context, is ignored, and whether
 // nothing below it can be re-included.
 func (c *buildContext) ignored(name string) (skip, prune bool, err error) {
@@ -208,9 +199,9 @@ func (c *buildContext) globIn(dir, elem string) ([]string, error) {
 	return out, nil
 }
 
-// closed returns err where it says that this user may not look into dir: what a
-// pattern matches there would be left out unseen. Other errors say that dir is
-// no directory, or has no such file, and an ignored one is not looked into.
+// closed keeps permission errors: skipping an unreadable directory could
+// silently drop matches. Other errors mean that nothing matches. Ignored
+// directories are not entered.
 func (c *buildContext) closed(dir string, err error) error {
 	if !errors.Is(err, fs.ErrPermission) {
 		return nil
@@ -221,37 +212,3 @@ func (c *buildContext) closed(dir string, err error) error {
 	}
 	return fmt.Errorf("%s: %w", dir, plain(err))
 }
-
-// readDir returns the entries of a directory, sorted. Their FileInfo is read
-// already.
-func readDir(root *os.Root, name string) ([]fs.DirEntry, error) {
-	f, err := root.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	entries, err := f.ReadDir(-1)
-	if err != nil {
-		return nil, err
-	}
-	sortEntries(entries)
-	return entries, nil
-}
-
-// plain drops the operation and path that a *fs.PathError repeats, and says in
-// plain words what an escape is.
-func plain(err error) error {
-	var pe *fs.PathError
-	if !errors.As(err, &pe) {
-		return err
-	}
-	if strings.Contains(pe.Err.Error(), "escapes") {
-		return errEscape
-	}
-	if errors.Is(pe.Err, fs.ErrPermission) {
-		return fmt.Errorf("%v: let this user read it, or list it in .sealerignore", pe.Err) // %w would speak of the store
-	}
-	return pe.Err
-}
-
-var errEscape = errors.New("a symbolic link leads out of the build context")

@@ -12,8 +12,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/clusterimage/sealer/image"
 	"github.com/clusterimage/sealer/kubefile"
-	"github.com/clusterimage/sealer/store"
 )
 
 // An input is one source of COPY, found.
@@ -32,12 +32,14 @@ type copyStep struct {
 	inputs []input
 }
 
+func (st *copyStep) title() string { return redacted(st.in.Keyword() + " " + st.in.Text()) }
+
 // planCopy finds the sources of in. All that are missing are reported.
-func (t *target) planCopy(ctx context.Context, in *kubefile.Copy) (step, error) {
+func (pb *platformBuild) planCopy(ctx context.Context, in *kubefile.Copy) (step, error) {
 	st := &copyStep{in: in}
 	var errs []error
 	if _, err := st.exclude(); err != nil {
-		errs = append(errs, t.fault(in, "--exclude: "+err.Error(), "", err))
+		errs = append(errs, pb.fault(in, "--exclude: "+err.Error(), "", err))
 	}
 	heredocs := in.Heredocs
 	for _, src := range in.Sources {
@@ -49,25 +51,25 @@ func (t *target) planCopy(ctx context.Context, in *kubefile.Copy) (step, error) 
 			heredocs = heredocs[1:]
 			found = []input{{Source: kubefile.Source{Path: src, Name: h.Name, Inline: true}, data: []byte(h.Body())}}
 		case isGit(src), kubefile.IsURL(src):
-			found, err = t.b.fetch(ctx, src, in)
+			found, err = pb.b.fetch(ctx, src, in)
 		default:
-			found, err = t.b.local(src)
+			found, err = pb.b.local(src)
 		}
 		if err != nil {
-			errs = append(errs, t.fault(in, fmt.Sprintf("%s: %v", redacted(src), err), fixFor(err), err))
+			errs = append(errs, pb.fault(in, fmt.Sprintf("%s: %v", redacted(src), err), fixFor(err), err))
 		}
 		st.inputs = append(st.inputs, found...)
 	}
 	for i := range st.inputs {
 		st.inputs[i].Alone = st.inputs[i].Alone || st.inputs[i].Inline
 		st.inputs[i].Alone = st.inputs[i].Alone && len(in.Sources) == 1
-		st.remark(t, st.inputs[i])
+		st.remark(pb, st.inputs[i])
 	}
-	return st, errors.Join(errs...)
+	return st, joinFaults(errs...)
 }
 
-// look reports what of the sources of the steps cannot be copied.
-func (t *target) look(steps []step) error {
+// look reports the sources of the steps that cannot be copied.
+func (pb *platformBuild) look(steps []step) error {
 	var errs []error
 	for _, s := range steps {
 		st, ok := s.(*copyStep)
@@ -84,18 +86,18 @@ func (t *target) look(steps []step) error {
 			}
 			w := &walker{chmod: -1, warn: func(string) {}, exclude: exclude}
 			if !in.remote {
-				w.ctx = t.b.ctx
+				w.ctx = pb.b.ctx
 			}
 			w.add(in.root, in.path, in.info, ".", true)
-			if err := errors.Join(w.errs...); err != nil {
-				errs = append(errs, t.faults(st.in, err))
+			if err := joinFaults(w.errs...); err != nil {
+				errs = append(errs, pb.faults(st.in, err))
 			}
 		}
 	}
-	return errors.Join(errs...)
+	return joinFaults(errs...)
 }
 
-// fixFor says what to do about a source that could not be used.
+// fixFor returns the way out for a source that could not be used.
 func fixFor(err error) string {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -167,110 +169,119 @@ func (missingError) Error() string   { return "not found" }
 func (e missingError) Unwrap() error { return e.error }
 
 // run writes the layer of a COPY.
-func (st *copyStep) run(ctx context.Context, t *target) error {
-	below := st.in.Chown != "" || t.file.DockerCopy // it depends on the rootfs below
+func (st *copyStep) run(ctx context.Context, pb *platformBuild) error {
+	below := st.in.Chown != "" || pb.file.DockerCopy // it depends on the rootfs below
 	if below {
-		if err := t.settle(); err != nil {
+		if err := pb.settle(); err != nil {
 			return err
 		}
 	}
-	entries, archives, err := st.entries(t)
+	entries, archives, err := st.entries(pb)
 	if err != nil {
-		return t.faults(st.in, err)
+		return pb.faults(st.in, err)
 	}
 	if len(entries)+len(archives) == 0 {
-		t.warn(st.in, "it copies nothing")
+		pb.warn(st.in, "it copies nothing")
 		return nil
 	}
-	err = t.begin(ctx, st.in, store.ConfigLayer{Type: "COPY", Value: redacted(st.in.Text())}, func() (store.Layer, error) {
-		return st.layer(ctx, t, entries, archives)
+	err = pb.begin(ctx, st.in, image.ConfigLayer{Type: "COPY", Value: redacted(st.in.Text())}, func() (image.Layer, error) {
+		return st.layer(ctx, pb, entries, archives)
 	})
-	if err == nil && (below || len(archives) > 0) { // what archives hold is the builder's, who has no lock for it
-		err = t.settle()
+	if err == nil && (below || len(archives) > 0) { // unarchive changes the builder without a lock
+		err = pb.settle()
 	}
 	return err
 }
 
-// layer writes entries, and what archives hold. What an equal ADD has unpacked
-// is known by the archives' own content.
-func (st *copyStep) layer(ctx context.Context, t *target, entries, archives []entry) (store.Layer, error) {
-	b := t.b
+// layer writes the layer of entries and of the archives' files. The cache knows
+// the layer of an equal ADD by the archives' own content.
+func (st *copyStep) layer(ctx context.Context, pb *platformBuild, entries, archives []entry) (image.Layer, error) {
+	b := pb.b
 	if len(archives) == 0 {
-		return t.writeLayer(ctx, st.in, entries)
+		return pb.writeLayer(ctx, st.in, entries)
 	}
 	for _, list := range [][]entry{entries, archives} {
 		b.recall(list)
 		if err := b.hash(ctx, list); err != nil {
-			return store.Layer{}, err
+			return image.Layer{}, err
 		}
 	}
 	key := cacheKey("add", b.entriesKey(entries), b.entriesKey(archives), archives[0].into, st.in.Chmod)
 	if r, ok := b.lookup(ctx, key); ok {
 		return r.Layer, nil
 	}
-	w, err := st.walker(t)
+	w, err := st.walker(pb)
 	if err != nil {
-		return store.Layer{}, err
+		return image.Layer{}, err
 	}
 	for i := range archives {
 		unpacked, err := b.unarchive(ctx, &archives[i], w)
 		if err != nil {
-			return store.Layer{}, err
+			return image.Layer{}, err
 		}
 		entries = append(entries, unpacked...)
 	}
 	if entries, err = arrange(entries); err != nil {
-		return store.Layer{}, err
+		return image.Layer{}, err
 	}
-	layer, err := t.writeLayer(ctx, st.in, entries)
+	layer, err := pb.writeLayer(ctx, st.in, entries)
 	if err == nil {
 		b.keep(key, stepRecord{Layer: layer})
 	}
 	return layer, err
 }
 
-// entries lists what the layer will hold, and the archives that ADD unpacks.
-func (st *copyStep) entries(t *target) (entries, archives []entry, err error) {
+// entries returns the entries of the layer, and the archives that ADD unpacks
+// into it. All faults of the sources are reported.
+func (st *copyStep) entries(pb *platformBuild) (entries, archives []entry, err error) {
 	var errs []error
 	for _, in := range st.inputs {
-		place := st.in.Target(in.Source, t.file.DockerCopy, t.isDir(st.in.Dest))
-		w, err := st.walker(t)
+		w, err := st.walker(pb)
 		if err != nil {
 			return nil, nil, err
-		}
-		if !in.remote && in.root != nil {
-			w.ctx = t.b.ctx
 		}
 		unpack, err := st.unpacks(in)
 		switch {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("%s: %w", in.path, err))
 		case unpack:
-			archives = append(archives, entry{
-				name: in.path, typ: tar.TypeReg, mode: mode(in.info.Mode()), uid: w.uid, gid: w.gid, size: in.info.Size(),
-				root: in.root, path: in.path, stat: statOf(in.info), into: path.Join(".", path.Clean("/" + st.in.Dest)[1:]),
-			})
-			continue
-		case in.root == nil:
-			w.put(&w.found, entry{name: place.Path, typ: tar.TypeReg, size: int64(len(in.data)), data: in.data}, 0)
+			archives = append(archives, st.archive(in, w))
 		default:
-			w.add(in.root, in.path, in.info, place.Path, place.Contents)
-		}
-		if t.file.DockerCopy && !in.Dir && !in.Inline && slices.Contains([]string{"manifests", "charts", "bin", "etc", "scripts", "plugins"}, place.Path) {
-			t.warn(st.in, fmt.Sprintf("it makes a file of the name %[1]s: write %[1]s/ for the directory", place.Path))
-		}
-		if entries == nil {
-			entries = w.entries
-		} else {
+			st.collect(pb, in, w)
+			errs = append(errs, w.errs...)
 			entries = append(entries, w.entries...)
 		}
-		errs = append(errs, w.errs...)
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err := joinFaults(errs...); err != nil {
 		return nil, nil, err
 	}
 	entries, err = arrange(entries)
 	return entries, archives, err
+}
+
+// archive returns the entry of an archive that is to be unpacked.
+func (st *copyStep) archive(in input, w *walker) entry {
+	return entry{
+		name: in.path, typ: tar.TypeReg, mode: mode(in.info.Mode()), uid: w.uid, gid: w.gid, size: in.info.Size(),
+		root: in.root, path: in.path, stat: statOf(in.info), into: path.Join(".", path.Clean("/" + st.in.Dest)[1:]),
+	}
+}
+
+// collect adds the entries of one source to w.
+func (st *copyStep) collect(pb *platformBuild, in input, w *walker) {
+	place := st.in.Target(in.Source, pb.file.DockerCopy, pb.isDir(st.in.Dest))
+	if in.root == nil {
+		w.put(&w.found, entry{name: place.Path, typ: tar.TypeReg, size: int64(len(in.data)), data: in.data}, 0)
+	} else {
+		if !in.remote {
+			w.ctx = pb.b.ctx
+		}
+		w.add(in.root, in.path, in.info, place.Path, place.Contents)
+	}
+	directories := []string{"manifests", "charts", "bin", "etc", "scripts", "plugins"}
+	if pb.file.DockerCopy && !in.Dir && !in.Inline && slices.Contains(directories, place.Path) {
+		pb.warn(st.in, fmt.Sprintf("it makes a file of the name %[1]s: write %[1]s/ for the directory", place.Path))
+	}
 }
 
 // unpacks reports whether in is an archive of the context that ADD unpacks.
@@ -281,40 +292,40 @@ func (st *copyStep) unpacks(in input) (bool, error) {
 	return archived(in.root, in.path)
 }
 
-// remark warns of what Dockerfile's rule, which Kubefiles for sealer 0.9 are
-// written for, would have made: a file's new name, a directory's contents.
-func (st *copyStep) remark(t *target, in input) {
+// remark warns where Dockerfile's rule, which Kubefiles for sealer 0.9 expect,
+// would give another result: a file's new name, or a directory's contents.
+func (st *copyStep) remark(pb *platformBuild, in input) {
 	place := st.in.Target(in.Source, false, false)
-	if t.file.DockerCopy || in.Inline || !in.Alone || place.Contents || strings.HasSuffix(st.in.Dest, "/") {
+	if pb.file.DockerCopy || in.Inline || !in.Alone || place.Contents || strings.HasSuffix(st.in.Dest, "/") {
 		return
 	}
 	const directive = "with \"# copy=docker\" at the top of the file"
 	ext := path.Ext(in.Name)
 	switch {
-	case in.Dir && place.Path == in.Name && (in.Name == "rootfs" || in.Name == t.platform.Architecture):
-		t.warn(st.in, fmt.Sprintf("it makes %s/, as a directory of the rootfs: write COPY %s/* . for what it holds, which %s it would be", place.Path, in.Name, directive))
+	case in.Dir && place.Path == in.Name && (in.Name == "rootfs" || in.Name == pb.platform.Architecture):
+		pb.warn(st.in, fmt.Sprintf("it makes %s/, as a directory of the rootfs: write COPY %s/* . for what it holds, which %s it would be", place.Path, in.Name, directive))
 	case !in.Dir && ext != "" && path.Ext(st.in.Dest) == ext && path.Base(place.Path) != path.Base(st.in.Dest):
-		t.warn(st.in, fmt.Sprintf("it makes %s: DEST is a directory; %s it would be the file's new name", place.Path, directive))
+		pb.warn(st.in, fmt.Sprintf("it makes %s: DEST is a directory; %s it would be the file's new name", place.Path, directive))
 	}
 }
 
-// walker returns what collects the entries, for the instruction's flags.
-func (st *copyStep) walker(t *target) (*walker, error) {
-	w := &walker{chmod: -1, warn: func(msg string) { t.warn(st.in, msg) }}
+// walker returns a collector of entries with the instruction's flags.
+func (st *copyStep) walker(pb *platformBuild) (*walker, error) {
+	w := &walker{chmod: -1, warn: func(msg string) { pb.warn(st.in, msg) }}
 	var err error
 	if st.in.Chmod != "" {
 		if w.chmod, err = strconv.ParseInt(st.in.Chmod, 8, 32); err != nil {
 			return nil, err
 		}
 	}
-	if w.uid, w.gid, err = t.owner(st.in.Chown); err != nil {
+	if w.uid, w.gid, err = pb.owner(st.in.Chown); err != nil {
 		return nil, err
 	}
 	w.exclude, err = st.exclude()
 	return w, err
 }
 
-// exclude tells what --exclude leaves out; nil leaves out nothing.
+// exclude returns the matcher of --exclude; nil excludes nothing.
 func (st *copyStep) exclude() (func(rel string) (bool, error), error) {
 	if len(st.in.Exclude) == 0 {
 		return nil, nil

@@ -1,21 +1,23 @@
 package build
 
 import (
+	"cmp"
 	"context"
-	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 
+	"github.com/clusterimage/sealer/image"
 	"github.com/clusterimage/sealer/imagelist"
+	"github.com/clusterimage/sealer/kubefile"
 	"github.com/clusterimage/sealer/registry/mirror"
 	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/remote"
-	"github.com/clusterimage/sealer/store"
 )
 
 // lists reads the files beside the rootfs that steer discovery.
@@ -39,49 +41,71 @@ func (b *builder) lists() (o imagelist.Options, err error) {
 
 // discover finds the images that the layers of this Kubefile make a cluster
 // pull.
-func (t *target) discover(ctx context.Context, o imagelist.Options) (*imagelist.Result, error) {
-	t.b.step(fmt.Sprintf("[%s] find images", platform.String(t.platform)))
-	o.PrivateRegistry = t.config.Registry.Name
-	o.KubeRange = t.config.Labels[labelKubeVersion]
-	if err := t.kubeVersion(&o); err != nil {
+func (pb *platformBuild) discover(ctx context.Context, o imagelist.Options) (*imagelist.Result, error) {
+	pb.b.step(fmt.Sprintf("[%s] find images", platform.String(pb.platform)))
+	o.PrivateRegistry = pb.config.PrivateRegistry.Name
+	o.KubeRange = pb.config.Labels[labelKubeVersion]
+	o.Base, o.Commands, o.Kubeadm = pb.baseGaps(), pb.startCommands(), pb.kubeadm
+	if err := pb.kubeVersion(&o); err != nil {
 		return nil, fmt.Errorf("find images: %w", err)
 	}
-	found, warnings, err := t.scan(ctx, o)
+	found, warnings, err := pb.scan(ctx, o)
 	for _, w := range warnings {
-		t.b.warn(w)
+		pb.b.warn(w)
 	}
 	if found != nil {
 		for _, w := range found.Warnings {
-			t.b.warn(w)
+			pb.b.warn(w)
 		}
-		for _, g := range found.Unresolved {
-			t.b.warn(gapWarning(g))
+		for _, g := range found.Gaps {
+			if g.Declared == "" && (!g.Blocks() || pb.b.o.AllowGaps) {
+				pb.b.warn(fmt.Sprintf("%s (%s gap)", g, g.Grade))
+			}
 		}
 	}
 	return found, err
 }
 
-// gapWarning says which image of the cluster is not in the files.
-func gapWarning(g imagelist.Gap) string {
-	at := g.File
-	if g.Line > 0 {
-		at = fmt.Sprintf("%s:%d", at, g.Line)
-	}
-	for _, s := range []string{g.Object, g.Field, g.Text} {
-		if s != "" {
-			at += ": " + s
+// openGaps is an error with a line for each gap that keeps the image from being
+// complete, unless the options allow them.
+func (b *builder) openGaps(found *imagelist.Result) error {
+	var errs []error
+	for _, g := range found.Gaps {
+		if g.Blocks() && !b.o.AllowGaps {
+			errs = append(errs, gapError{errors.New(g.String())})
 		}
 	}
-	return at + ": an image is not known: " + g.Reason
+	if len(errs) == 0 {
+		return nil
+	}
+	return incomplete(joinFaults(errs...))
+}
+
+// baseGaps are the gaps of FROM, which the rules of this build may declare.
+func (pb *platformBuild) baseGaps() (out []imagelist.Gap) {
+	for _, g := range pb.config.Gaps {
+		out = append(out, imagelist.Gap{Grade: imagelist.Grade(g.Grade), Rule: g.Rule, Subject: g.Subject, File: g.File, Line: g.Line,
+			Object: g.Object, Field: g.Field, Text: g.Text, Reason: g.Reason, Remedy: g.Remedy, Declared: g.Declared, More: g.More})
+	}
+	return out
+}
+
+// recordGaps writes the gaps, FROM's included, into the config.
+func (pb *platformBuild) recordGaps(found *imagelist.Result) {
+	pb.config.Gaps = nil
+	for _, g := range found.Gaps {
+		pb.config.Gaps = append(pb.config.Gaps, image.Gap{Grade: string(g.Grade), Rule: g.Rule, Subject: g.Subject, File: g.File, Line: g.Line,
+			Object: g.Object, Field: g.Field, Text: g.Text, Reason: g.Reason, Remedy: g.Remedy, Declared: g.Declared, More: g.More})
+	}
 }
 
 // kubeVersion takes the version that charts are rendered for from the Metadata
 // of the whole rootfs, the base's too, unless the user names one.
-func (t *target) kubeVersion(o *imagelist.Options) error {
+func (pb *platformBuild) kubeVersion(o *imagelist.Options) error {
 	if o.KubeVersion != "" {
 		return nil
 	}
-	root, err := t.b.s.Rootfs(t.ids())
+	root, err := pb.b.s.Rootfs(pb.ids())
 	if err != nil {
 		return err
 	}
@@ -89,25 +113,54 @@ func (t *target) kubeVersion(o *imagelist.Options) error {
 	return root.Close()
 }
 
-// A scanRecord is what the cache knows of a scan.
+// startCommands are the commands of this Kubefile, and of its applications,
+// that may install charts.
+func (pb *platformBuild) startCommands() (out []imagelist.Command) {
+	file := cmp.Or(pb.b.o.Kubefile, kubefile.DefaultName)
+	add := func(line int, commands []string) {
+		for _, c := range commands {
+			out = append(out, imagelist.Command{File: file, Line: line, Text: c})
+		}
+	}
+	written := map[string]bool{}
+	for _, in := range pb.file.Instructions {
+		switch in := in.(type) {
+		case *kubefile.Cmd:
+			add(in.Line(), in.Commands)
+		case *kubefile.Cmds:
+			add(in.Line(), in.Commands)
+		case *kubefile.AppCmds:
+			if pb.appCmds(in.Name) == in {
+				add(in.Line(), in.Commands)
+			}
+			written[in.Name] = true
+		}
+	}
+	for _, in := range pb.file.Instructions {
+		if app, ok := in.(*kubefile.App); ok && !written[app.Name] {
+			add(in.Line(), pb.app(app.Name).Cmds)
+		}
+	}
+	return out
+}
+
+// A scanRecord is a cached scan.
 type scanRecord struct {
 	Found    *imagelist.Result
 	Warnings []string // of the review
 }
 
-// scan reads the layers, or recalls what an earlier build found in equal ones.
-// What it keeps holds no credentials.
-func (t *target) scan(ctx context.Context, o imagelist.Options) (found *imagelist.Result, warnings []string, err error) {
-	b := t.b
-	// The lists with credentials are read every time: what the cache keeps, and
-	// what its key is made of, has none.
-	listed, listErr := imagelist.Scan(ctx, embed.FS{}, imagelist.Options{Mode: o.Mode, AuthLists: o.AuthLists, Lenient: o.Lenient})
-	if listErr != nil {
-		listed = &imagelist.Result{} // the scan reports it, with all other faults
-	}
+// scan reads the layers, or returns the cached scan of equal layers. The cache
+// holds no credentials.
+func (pb *platformBuild) scan(ctx context.Context, o imagelist.Options) (found *imagelist.Result, warnings []string, err error) {
+	b := pb.b
+	// The lists with credentials are read in every build: the cache and its keys
+	// hold no password. A fault in a list is reported by the scan.
+	listed, listErr := imagelist.ReadAuthLists(o.AuthLists)
 	plain := o
 	plain.Logger, plain.AuthLists = nil, nil
-	file := b.cacheFile("scans", cacheKey("scan", b.program(), t.added, plain, listed.Found))
+	// The base counts too: a command may install its chart, kubeadm may be its.
+	file := b.cacheFile("scans", cacheKey("scan", b.program(), pb.added, pb.ids(), plain, listed))
 	if listErr == nil && !b.o.NoCache {
 		var r scanRecord
 		if content, err := os.ReadFile(file); err == nil && json.Unmarshal(content, &r) == nil && r.Found != nil {
@@ -115,12 +168,12 @@ func (t *target) scan(ctx context.Context, o imagelist.Options) (found *imagelis
 			return r.Found, r.Warnings, nil
 		}
 	}
-	root, err := b.s.Rootfs(t.added)
+	root, err := b.s.Rootfs(pb.added)
 	if err != nil {
 		return nil, nil, fmt.Errorf("find images: %w", err)
 	}
 	defer root.Close()
-	facts, err := b.facts(ctx, t.added)
+	facts, err := b.facts(ctx, pb.added)
 	if err != nil {
 		return nil, nil, fmt.Errorf("find images: %w", err)
 	}
@@ -131,6 +184,14 @@ func (t *target) scan(ctx context.Context, o imagelist.Options) (found *imagelis
 	for _, name := range facts.Objects {
 		o.Objects[name] = true
 	}
+	if len(o.Commands) > 0 {
+		whole, err := b.s.Rootfs(pb.ids())
+		if err != nil {
+			return nil, nil, fmt.Errorf("find images: %w", err)
+		}
+		defer whole.Close()
+		o.Rootfs = whole
+	}
 	found, err = imagelist.Scan(ctx, root, o)
 	if err == nil {
 		b.keepJSON(file, scanRecord{found, warnings})
@@ -140,14 +201,14 @@ func (t *target) scan(ctx context.Context, o imagelist.Options) (found *imagelis
 
 // authorise gives the findings that the lists with credentials made their
 // credentials again.
-func authorise(found, listed *imagelist.Result) {
+func authorise(found *imagelist.Result, listed []imagelist.Finding) {
 	type place struct {
 		reference ref.Reference
 		file      string
 		line      int
 	}
 	of := map[place]*imagelist.Credential{}
-	for _, f := range listed.Found {
+	for _, f := range listed {
 		of[place{f.Reference, f.File, f.Line}] = f.Credential
 	}
 	for i := range found.Found {
@@ -169,8 +230,8 @@ func (b *builder) program() string {
 	return fmt.Sprintf("%s %d %d", b.o.Version, fi.Size(), fi.ModTime().UnixNano())
 }
 
-// requests turns what was found into what is mirrored, the private registry's
-// own names last: they are satisfied by the others.
+// requests turns found images into mirror requests. Names in the private
+// registry come last: other requests satisfy them.
 func (b *builder) requests(found *imagelist.Result) []mirror.Request {
 	var out []mirror.Request
 	for _, list := range [][]imagelist.Image{found.Mirror(b.o.IncludeOptional), found.Requirements()} {
@@ -200,28 +261,29 @@ func asked(list []imagelist.Finding) []string {
 	return out
 }
 
-// record writes into the config what became of every image that was found. What
-// the base recorded stays, unless this build mirrored it again.
-func (t *target) record(found *imagelist.Result, result *mirror.Result) {
-	byRef := map[string]store.MirroredImage{}
-	for _, im := range t.config.Images {
+// record writes the outcome for every found image into the config. The base's
+// records stay, unless this build mirrored the image again.
+func (pb *platformBuild) record(found *imagelist.Result, result *mirror.Result) {
+	byRef := map[image.Name]image.MirroredImage{}
+	for _, im := range pb.config.Images {
 		byRef[im.Reference] = im
 	}
-	mirrored := map[string]*mirror.Image{}
+	mirrored := map[ref.Reference]*mirror.Image{}
 	if result != nil {
 		for i := range result.Images {
-			mirrored[result.Images[i].Reference.String()] = &result.Images[i]
+			mirrored[result.Images[i].Reference] = &result.Images[i]
 		}
 	}
+	pb.recordGaps(found)
 	for _, im := range found.Images() {
-		entry := store.MirroredImage{Reference: im.Reference.String(), Found: provenance(im.Findings)}
+		entry := image.MirroredImage{Reference: image.Name{Reference: im.Reference}, Found: provenance(im.Findings)}
 		if im.Source != im.Reference {
-			entry.Source = im.Source.String()
+			entry.Source.Reference = im.Source
 		}
-		m := mirrored[entry.Reference]
+		m := mirrored[im.Reference]
 		switch {
 		case m == nil:
-			entry.Missing = store.NotMirrored + string(im.Confidence)
+			entry.Missing = image.NotMirrored + string(im.Confidence)
 		case m.Err != nil:
 			entry.Missing = m.Err.Error()
 		default:
@@ -235,16 +297,17 @@ func (t *target) record(found *imagelist.Result, result *mirror.Result) {
 		}
 		byRef[entry.Reference] = entry
 	}
-	t.config.Images = nil
-	for _, name := range sortedKeys(byRef) {
-		t.config.Images = append(t.config.Images, byRef[name])
+	pb.config.Images = nil
+	byName := func(a, b image.Name) int { return cmp.Compare(a.String(), b.String()) }
+	for _, name := range slices.SortedFunc(maps.Keys(byRef), byName) {
+		pb.config.Images = append(pb.config.Images, byRef[name])
 	}
 }
 
-func provenance(list []imagelist.Finding) []store.Provenance {
-	var out []store.Provenance
+func provenance(list []imagelist.Finding) []image.Provenance {
+	var out []image.Provenance
 	for _, f := range list {
-		p := store.Provenance{File: f.File, Line: f.Line, Object: f.Object, Field: f.Field, Values: f.Values, Rule: f.Rule, Confidence: string(f.Confidence)}
+		p := image.Provenance{File: f.File, Line: f.Line, Object: f.Object, Field: f.Field, Values: f.Values, Rule: f.Rule, Confidence: string(f.Confidence)}
 		if f.Written != f.Reference.String() {
 			p.Written = f.Written
 		}

@@ -3,7 +3,7 @@
 //
 // Build reads top to bottom as the data goes: the Kubefile is parsed, its
 // variables are expanded for each platform, FROM brings the layers below, each
-// COPY, ADD, APP and RUN adds a layer, discovery reads what was added, the
+// COPY, ADD, APP and RUN adds a layer, discovery reads the added layers, the
 // images that it found are mirrored into a registry layer, the result is
 // checked for completeness, and only then becomes visible in the store.
 //

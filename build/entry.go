@@ -13,13 +13,7 @@ import (
 
 	"github.com/zeebo/blake3"
 
-	"github.com/clusterimage/sealer/store"
-)
-
-const (
-	// The marks of deletions in a layer; OCI image specification, layer.md.
-	whiteoutPrefix = ".wh."
-	opaqueName     = ".wh..wh..opq"
+	"github.com/clusterimage/sealer/layer"
 )
 
 // An entry is one file, directory or symbolic link that a layer will hold.
@@ -30,7 +24,7 @@ type entry struct {
 	uid, gid int
 	size     int64
 	link     string            // target of a symbolic link, other name of a hard one
-	xattrs   map[string]string // extended attributes; see store.KeepsAttribute
+	xattrs   map[string]string // extended attributes; see layer.KeepsAttribute
 
 	root *os.Root // of a file: where its content is
 	path string   // in root; equal for all names of a file that is linked
@@ -45,9 +39,9 @@ func sortEntries(list []fs.DirEntry) {
 	slices.SortFunc(list, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
 }
 
-// arrange sorts entries by name, so that a directory stands before what it
-// holds, and drops those that a later source replaces. Of a file that is linked
-// the first name has the content.
+// arrange sorts entries by name, a directory before its files, and drops
+// entries that a later source replaces. Of a hard-linked file the first name
+// has the content.
 func arrange(list []entry) ([]entry, error) {
 	if byName := func(a, b entry) int { return cmp.Compare(a.name, b.name) }; !slices.IsSortedFunc(list, byName) {
 		slices.SortStableFunc(list, byName)
@@ -82,8 +76,8 @@ func arrange(list []entry) ([]entry, error) {
 	return out, nil
 }
 
-// mode returns the permissions of a copied file: 0755 where anyone may execute
-// it, else 0644, so that the umask of who cloned the context does not count.
+// mode returns the permissions of a copied file: 0755 if anyone may execute it,
+// else 0644. The umask of a clone does not count.
 func mode(m fs.FileMode) int64 {
 	if m.IsDir() || m&0o111 != 0 {
 		return 0o755
@@ -95,8 +89,8 @@ func mode(m fs.FileMode) int64 {
 func writeTar(w io.Writer, list []entry, when time.Time, hashed func(e *entry, sum []byte)) error {
 	tw := tar.NewWriter(w)
 	buf := make([]byte, 256<<10)
-	// What a file is read into: w's own memory where it offers some, since
-	// the tar writer passes content on as it is.
+	// Files are read into w's own memory if it offers some: the tar writer
+	// passes content on without a copy.
 	buffer := func() []byte {
 		if own, ok := w.(interface{ AvailableBuffer() []byte }); ok {
 			if b := own.AvailableBuffer(); cap(b) > 0 {
@@ -118,7 +112,7 @@ func writeTar(w io.Writer, list []entry, when time.Time, hashed func(e *entry, s
 			if h.PAXRecords == nil {
 				h.PAXRecords = map[string]string{} // sorted when it is written
 			}
-			h.PAXRecords[store.AttributeRecord+name] = value
+			h.PAXRecords[layer.AttributeRecord+name] = value
 		}
 		if err := tw.WriteHeader(h); err != nil {
 			return fmt.Errorf("%s: %w", e.name, err)
@@ -133,7 +127,8 @@ func writeTar(w io.Writer, list []entry, when time.Time, hashed func(e *entry, s
 	return tw.Close()
 }
 
-// errChanged says that a file is no longer what it was when the build looked.
+// errChanged reports a file that changed between the build's look at it and its
+// reading.
 var errChanged = errors.New("it changed while it was read; run the build again when nothing writes to it")
 
 func writeContent(w io.Writer, e *entry, buffer func() []byte, hashed func(e *entry, sum []byte)) (err error) {

@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -37,8 +36,24 @@ func isGit(src string) bool {
 		kubefile.IsURL(src) && strings.HasSuffix(repo, ".git")
 }
 
+// A fetched source is one that several instructions and platforms share.
+type fetched struct {
+	input input
+	sum   digest.Digest // of a URL's file; "" of a repository
+}
+
+// check compares the file with the checksum that one instruction asks for.
+// Instructions with the same URL may ask for different checksums, so each of
+// them checks for itself.
+func (f fetched) check(in *kubefile.Copy) error {
+	if f.sum != "" && in.Checksum != "" && f.sum.String() != in.Checksum {
+		return fmt.Errorf("its checksum is %s, not %s", f.sum, in.Checksum)
+	}
+	return nil
+}
+
 // fetch brings a URL or a git repository into a temporary directory. Platforms
-// that want the same share it.
+// and instructions that want the same source share the directory.
 func (b *builder) fetch(ctx context.Context, src string, in *kubefile.Copy) ([]input, error) {
 	if b.checking || b.failing {
 		return nil, nil
@@ -46,16 +61,30 @@ func (b *builder) fetch(ctx context.Context, src string, in *kubefile.Copy) ([]i
 	if b.o.Offline {
 		return nil, errors.New("it needs the network, and the build is offline")
 	}
-	if done, ok := b.fetched[src]; ok {
-		return done, nil
+	done, ok := b.fetched[src]
+	if !ok {
+		var err error
+		if done, err = b.fetchOnce(ctx, src); err != nil {
+			return nil, err
+		}
+		b.fetched[src] = done
 	}
-	dir, err := b.tempDir(ctx)
+	if err := done.check(in); err != nil {
+		return nil, err
+	}
+	return []input{done.input}, nil
+}
+
+// fetchOnce fetches a source into a directory of its own.
+func (b *builder) fetchOnce(ctx context.Context, src string) (fetched, error) {
+	temp, err := b.tempDir(ctx)
 	if err != nil {
-		return nil, err
+		return fetched{}, err
 	}
-	dir = filepath.Join(dir, strconv.Itoa(len(b.fetched)))
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return nil, err
+	// The directory of an attempt that failed stays until the build ends.
+	dir, err := os.MkdirTemp(temp, "fetch-")
+	if err != nil {
+		return fetched{}, err
 	}
 	most := cmp.Or(b.o.DownloadTime, maxDuration)
 	ctx, cancel := context.WithTimeoutCause(ctx, most, fmt.Errorf("it took longer than %s", most))
@@ -64,25 +93,24 @@ func (b *builder) fetch(ctx context.Context, src string, in *kubefile.Copy) ([]i
 	if isGit(src) {
 		get = b.clone
 	}
-	name, err := get(ctx, src, dir, in)
+	name, sum, err := get(ctx, src, dir)
 	if err != nil {
-		return nil, err
+		return fetched{}, err
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, err
+		return fetched{}, err
 	}
 	b.closers = append(b.closers, root.Close)
 	fi, err := root.Stat(name)
 	if err != nil {
-		return nil, plainMissing(plain(err))
+		return fetched{}, plainMissing(plain(err))
 	}
 	out := input{Source: kubefile.Source{Path: src, Dir: fi.IsDir(), Alone: true}, root: root, path: name, info: fi, remote: true}
 	if !isGit(src) {
 		out.Name = name // a repository has no name of its own: its contents are copied
 	}
-	b.fetched[src] = []input{out}
-	return b.fetched[src], nil
+	return fetched{input: out, sum: sum}, nil
 }
 
 // tempDir returns the build's temporary directory, which goes away with it.
@@ -99,25 +127,26 @@ func (b *builder) tempDir(ctx context.Context) (string, error) {
 	return dir, nil
 }
 
-// download fetches a URL into dir and returns the file's name.
-func (b *builder) download(ctx context.Context, src, dir string, in *kubefile.Copy) (string, error) {
+// download fetches a URL into dir and returns the file's name and
+// checksum.
+func (b *builder) download(ctx context.Context, src, dir string) (string, digest.Digest, error) {
 	u, err := url.Parse(src)
 	if err != nil {
-		return "", errors.New("it is no URL")
+		return "", "", errors.New("it is no URL")
 	}
 	name := path.Base(path.Clean("/" + u.Path))
 	if name == "/" || name == "." {
-		return "", errors.New("the URL names no file")
+		return "", "", errors.New("the URL names no file")
 	}
 	b.step("fetch " + u.Redacted())
 	body, err := Get(ctx, u, b.o.Version)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	defer body.Close()
 	f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o644)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	h := sha256.New()
 	limit := b.o.MaxDownload
@@ -128,19 +157,16 @@ func (b *builder) download(ctx context.Context, src, dir string, in *kubefile.Co
 	err = errors.Join(err, f.Close())
 	switch {
 	case err != nil:
-		return "", err
+		return "", "", err
 	case n > limit:
-		return "", fmt.Errorf("it is larger than %d MiB", limit>>20)
+		return "", "", fmt.Errorf("it is larger than %d MiB", limit>>20)
 	}
-	if got := digest.NewDigest(digest.SHA256, h); in.Checksum != "" && got.String() != in.Checksum {
-		return "", fmt.Errorf("its checksum is %s, not %s", got, in.Checksum)
-	}
-	return name, nil
+	return name, digest.NewDigest(digest.SHA256, h), nil
 }
 
 // Get asks for a URL under COPY's rules: no redirect leaves https, and a
-// transfer that stands still ends. The caller limits what is read, and closes
-// the body. Errors name neither the URL nor its credentials. version is sealer's.
+// transfer that stands still ends. The caller limits the body's size and closes
+// it. Errors name neither the URL nor its credentials. version is sealer's.
 func Get(ctx context.Context, u *url.URL, version string) (io.ReadCloser, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.ResponseHeaderTimeout = headerWait
@@ -209,23 +235,23 @@ func (d *download) Close() (err error) {
 }
 
 // clone fetches REPOSITORY[#[ref][:subdir]] into dir and returns the
-// subdirectory.
-func (b *builder) clone(ctx context.Context, src, dir string, _ *kubefile.Copy) (string, error) {
+// subdirectory. A repository has no checksum.
+func (b *builder) clone(ctx context.Context, src, dir string) (string, digest.Digest, error) {
 	repo, fragment, _ := strings.Cut(src, "#")
 	ref, sub, _ := strings.Cut(fragment, ":")
 	if ref == "" {
 		ref = "HEAD"
 	}
 	if strings.HasPrefix(ref, "-") || strings.HasPrefix(repo, "-") {
-		return "", errors.New("a git reference does not begin with -")
+		return "", "", errors.New("a git reference does not begin with -")
 	}
-	sub, err := clean(orDefault(sub, "."))
+	sub, err := clean(cmp.Or(sub, "."))
 	if err != nil {
-		return "", errors.New("the subdirectory leads out of the repository")
+		return "", "", errors.New("the subdirectory leads out of the repository")
 	}
 	b.step("fetch " + redacted(repo))
 	if err := git(ctx, dir, "init", "--quiet", "."); err != nil {
-		return "", err
+		return "", "", err
 	}
 	fetch := []string{"fetch", "--quiet", "--no-tags", "--depth=1", "--", repo, ref}
 	err = git(ctx, dir, fetch...)
@@ -245,11 +271,11 @@ func (b *builder) clone(ctx context.Context, src, dir string, _ *kubefile.Copy) 
 	}
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
-			return "", cause
+			return "", "", cause
 		}
-		return "", err
+		return "", "", err
 	}
-	return sub, os.RemoveAll(filepath.Join(dir, ".git"))
+	return sub, "", os.RemoveAll(filepath.Join(dir, ".git"))
 }
 
 // firstOf checks out a branch or a tag by its bare name.
@@ -262,8 +288,8 @@ func firstOf(ctx context.Context, dir, ref string) (err error) {
 	return err
 }
 
-// git runs the git program without asking anybody for anything, and without
-// running what a repository brings.
+// git runs the git program. It asks nobody for input and runs no program of the
+// repository.
 func git(ctx context.Context, dir string, args ...string) error {
 	args = append([]string{
 		"-c", "core.hooksPath=/dev/null", "-c", "core.autocrlf=false", "-c", "protocol.ext.allow=never", "-c", "protocol.file.allow=never",
@@ -272,7 +298,7 @@ func git(ctx context.Context, dir string, args ...string) error {
 	cmd := exec.CommandContext(ctx, "git", args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GIT_TERMINAL_PROMPT=0", "GIT_ASKPASS=true", "GIT_DIR="+filepath.Join(dir, ".git"), "GIT_LFS_SKIP_SMUDGE=1",
-		"GIT_SSH_COMMAND="+orDefault(os.Getenv("GIT_SSH_COMMAND"), "ssh -o BatchMode=yes"))
+		"GIT_SSH_COMMAND="+cmp.Or(os.Getenv("GIT_SSH_COMMAND"), "ssh -o BatchMode=yes"))
 	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.CombinedOutput()
 	if errors.Is(err, exec.ErrNotFound) {
@@ -284,8 +310,9 @@ func git(ctx context.Context, dir string, args ...string) error {
 	return nil
 }
 
-// gitFault returns what git says to be the fault, with what the program before
-// it, as ssh, said of the cause: without remarks, and advice for a terminal.
+// gitFault returns the fault in git's output, with the cause that a program
+// below it, such as ssh, printed before. Remarks and advice for a terminal are
+// left out.
 func gitFault(out string) string {
 	var said []string
 	for line := range strings.Lines(out) {

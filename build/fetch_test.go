@@ -131,3 +131,47 @@ func TestCopyGit(t *testing.T) {
 	}
 	clean(t, s)
 }
+
+// Each instruction checks its own checksum, whatever the others of the same URL
+// say; the URL is asked once.
+func TestCopyURLChecksums(t *testing.T) {
+	t.Parallel()
+	right, wrong := "--checksum="+digest.FromString("file").String(), "--checksum="+digest.FromString("other").String()
+	for name, tc := range map[string]struct {
+		flags []string // of one COPY each
+		bad   []int    // lines with a fault
+	}{
+		"none, right":  {flags: []string{"", right}},
+		"right, none":  {flags: []string{right, ""}},
+		"none, wrong":  {flags: []string{"", wrong}, bad: []int{3}},
+		"wrong, none":  {flags: []string{wrong, ""}, bad: []int{2}},
+		"right, wrong": {flags: []string{right, wrong}, bad: []int{3}},
+		"wrong, wrong": {flags: []string{wrong, wrong}, bad: []int{2, 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			asked := 0
+			srv := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { asked++; fmt.Fprint(w, "file") }))
+			text := "FROM scratch\n"
+			for i, f := range tc.flags {
+				text += fmt.Sprintf("COPY %s %s/file dir%d\n", f, srv.URL, i)
+			}
+			s := open(t)
+			_, err := run(t.Context(), t, s, write(t, map[string]string{"Kubefile": text}), build.Options{Scan: "off"})
+			var got []string
+			if err != nil {
+				got = strings.Split(err.Error(), "\n")
+			}
+			var want []string
+			for _, line := range tc.bad {
+				want = append(want, fmt.Sprintf("Kubefile:%d: COPY: %s/file: its checksum is %s, not %s", line, srv.URL, digest.FromString("file"), digest.FromString("other")))
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+			if asked != 1 {
+				t.Errorf("%d requests, want 1", asked)
+			}
+		})
+	}
+}

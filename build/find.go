@@ -13,11 +13,11 @@ import (
 	"github.com/clusterimage/sealer/store"
 )
 
-// Find returns what discovery sees in the files that the Kubefile adds, for
-// the first of the platforms: what Build with the same options would mirror.
-// The steps run as in a build, so that what RUN makes is seen, but no image is
-// mirrored and none made. The result is not nil when the error comes from
-// discovery alone.
+// Find returns discovery's result for the files that the Kubefile adds, for the
+// first of the platforms: the images that Build with the same options would
+// mirror. The steps run as in a build, so RUN's files are seen, but no image is
+// mirrored or made. The result is not nil if the error comes from discovery
+// alone.
 func Find(ctx context.Context, s *store.Store, c *remote.Client, o Options) (_ *imagelist.Result, err error) {
 	b, err := newBuilder(s, c, o)
 	if err != nil {
@@ -25,23 +25,23 @@ func Find(ctx context.Context, s *store.Store, c *remote.Client, o Options) (_ *
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
 	b.o.Platforms = b.o.Platforms[:1]
-	targets, err := b.plan(ctx)
+	builds, err := b.plan(ctx)
 	if err != nil {
 		return nil, err
 	}
-	t := targets[0]
-	if err := t.assemble(ctx); err != nil {
+	pb := builds[0]
+	if err := pb.assemble(ctx); err != nil {
 		return nil, err
 	}
 	lists, err := b.lists()
 	if err != nil {
 		return nil, err
 	}
-	return t.discover(ctx, lists)
+	return pb.discover(ctx, lists)
 }
 
-// FindIn returns what discovery sees in files that no Kubefile adds: a rootfs
-// (it has charts/, manifests/ or application/), a directory of charts and
+// FindIn returns discovery's result for files that no Kubefile adds: a rootfs
+// (with charts/, manifests/ or application/), a directory of charts and
 // manifests, a chart, or one manifest. As in a build, imageListWithAuth.yaml
 // and .sealerimages at its root are obeyed.
 func FindIn(ctx context.Context, path string, o Options) (*imagelist.Result, error) {
@@ -49,7 +49,7 @@ func FindIn(ctx context.Context, path string, o Options) (*imagelist.Result, err
 	if err != nil {
 		return nil, err
 	}
-	lists.PrivateRegistry = o.Registry
+	lists.PrivateRegistry = o.PrivateRegistry
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("find images: %w", err)
@@ -88,11 +88,11 @@ func isFile(name string) bool {
 	return err == nil && fi.Mode().IsRegular()
 }
 
-// Lists returns what the options say about discovery, the files that they name
-// read.
+// Lists returns discovery's options, with the content of the files that o
+// names.
 func Lists(o Options) (imagelist.Options, error) {
 	lists := imagelist.Options{Mode: o.Scan, KubeVersion: o.KubeVersion, Logger: o.Logger,
-		Values: o.ChartValues, Set: o.ChartSet, ChartProbe: o.ChartProbe, Lenient: o.ScanLenient}
+		Values: o.ChartValues, Set: o.ChartSet, ChartProbe: o.ChartProbe, Lenient: o.ScanLenient, Strict: o.Strict}
 	var errs []error
 	read := func(names []string) (out []imagelist.List) {
 		for _, name := range names {

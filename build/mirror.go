@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/clusterimage/sealer/image"
 	"github.com/clusterimage/sealer/imagelist"
 	"github.com/clusterimage/sealer/registry"
 	"github.com/clusterimage/sealer/registry/mirror"
@@ -21,64 +21,68 @@ import (
 	"github.com/clusterimage/sealer/registry/remote"
 	"github.com/clusterimage/sealer/registry/tree"
 	"github.com/clusterimage/sealer/store"
+	"github.com/clusterimage/sealer/transfer"
 )
 
 // mirror finds the images of all targets, brings them, and puts a registry
 // layer on each target that needs one.
-func (b *builder) mirror(ctx context.Context, targets []*target) error {
+func (b *builder) mirror(ctx context.Context, builds []*platformBuild) error {
 	lists, err := b.lists()
 	if err != nil {
 		return err
 	}
 	var errs []error
-	for i, t := range targets {
-		found, err := t.discover(ctx, lists)
+	for i, pb := range builds {
+		found, err := pb.discover(ctx, lists)
+		if err == nil {
+			err = b.openGaps(found)
+		}
 		errs = append(errs, err)
 		b.result.Images[i].Found = found
 	}
-	if err := unique(compact(errs)); err != nil {
+	if err := unique(errs); err != nil {
 		return err
 	}
-	known := b.known(ctx, targets)
-	reqs := make([][]mirror.Request, len(targets))
-	for i, t := range targets {
+	known := b.known(ctx, builds)
+	reqs := make([][]mirror.Request, len(builds))
+	for i, pb := range builds {
 		reqs[i] = b.requests(b.result.Images[i].Found)
-		errs = append(errs, b.pin(reqs[i], t.config.Registry.Name))
+		errs = append(errs, b.pin(reqs[i], pb.config.PrivateRegistry.Name))
 	}
-	if err := unique(compact(errs)); err != nil {
+	if err := unique(errs); err != nil {
 		return err
 	}
-	if err := b.ahead(ctx, targets, reqs, known); err != nil {
+	if err := b.prefetch(ctx, builds, reqs, known); err != nil {
 		return err
 	}
-	for i, t := range targets {
+	for i, pb := range builds {
 		found := b.result.Images[i].Found
-		result, err := t.bring(ctx, reqs[i], known)
+		result, err := pb.mirrorTarget(ctx, reqs[i], known)
 		b.result.Images[i].Mirror = result
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		t.record(found, result)
+		pb.record(found, result)
 		if !b.o.DryRun {
-			errs = append(errs, t.registryLayer(ctx, found, result))
+			errs = append(errs, pb.registryLayer(ctx, found, result))
 		}
 	}
 	if !b.o.DryRun && !b.o.Locked {
 		b.remember(known)
 	}
-	if err := unique(compact(errs)); err != nil {
+	if err := unique(errs); err != nil {
 		return err
 	}
 	return b.writeLock()
 }
 
-// ahead brings for several platforms at once what each of them will ask for,
-// and pins the tags to what they meant then, so that the platforms agree and
-// each shared blob and each tag is asked for once. What fails here is reported
-// by the platform that needs it.
-func (b *builder) ahead(ctx context.Context, targets []*target, reqs [][]mirror.Request, known map[string]digest.Digest) error {
-	if len(targets) < 2 || b.o.DryRun {
+// prefetch mirrors the images of several platforms together and pins each tag
+// to the digest that it had then. The platforms agree on a tag, and each tag
+// and shared blob is asked for once. Failures are reported later, by the
+// platform that needs the image.
+func (b *builder) prefetch(ctx context.Context, builds []*platformBuild, reqs [][]mirror.Request, known map[string]digest.Digest) error {
+	if len(builds) < 2 || b.o.DryRun {
 		return nil
 	}
 	type name struct{ reference, source ref.Reference }
@@ -87,7 +91,7 @@ func (b *builder) ahead(ctx context.Context, targets []*target, reqs [][]mirror.
 	for i := range reqs {
 		for _, q := range reqs[i] {
 			k := name{q.Reference, q.Source}
-			if _, ok := at[k]; !ok && fetchedFrom(q).Registry != targets[i].config.Registry.Name {
+			if _, ok := at[k]; !ok && fetchedFrom(q).Registry != builds[i].config.PrivateRegistry.Name {
 				at[k] = len(all)
 				all = append(all, q)
 			}
@@ -96,9 +100,9 @@ func (b *builder) ahead(ctx context.Context, targets []*target, reqs [][]mirror.
 	if len(all) == 0 {
 		return nil
 	}
-	b.step(fmt.Sprintf("mirror %d images for %d platforms", len(all), len(targets)))
-	o := targets[0].options(known)
-	o.Platforms, o.AllowMissing, o.Below = b.o.Platforms, true, nil
+	b.step(fmt.Sprintf("mirror %d images for %d platforms", len(all), len(builds)))
+	o := builds[0].options(known)
+	o.Platforms, o.AllowMissing, o.Below, o.Held = b.o.Platforms, true, nil, nil
 	result, err := mirror.Mirror(ctx, b.c, b.s, all, o)
 	if err != nil {
 		return err
@@ -114,37 +118,33 @@ func (b *builder) ahead(ctx context.Context, targets []*target, reqs [][]mirror.
 	return nil
 }
 
-func compact(errs []error) []error {
-	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
-}
-
 // known collects the digests that references had in earlier builds.
-func (b *builder) known(ctx context.Context, targets []*target) map[string]digest.Digest {
+func (b *builder) known(ctx context.Context, builds []*platformBuild) map[string]digest.Digest {
 	known := map[string]digest.Digest{}
-	for _, t := range targets {
-		maps.Copy(known, mirror.KnownFrom(t.below))
+	for _, pb := range builds {
+		maps.Copy(known, mirror.KnownFrom(pb.below))
 	}
 	maps.Copy(known, b.earlier(ctx))
 	return known
 }
 
-// bring mirrors reqs for the target's platform, or plans it.
-func (t *target) bring(ctx context.Context, reqs []mirror.Request, known map[string]digest.Digest) (*mirror.Result, error) {
+// mirrorTarget mirrors reqs for the platform, or plans it.
+func (pb *platformBuild) mirrorTarget(ctx context.Context, reqs []mirror.Request, known map[string]digest.Digest) (*mirror.Result, error) {
 	if len(reqs) == 0 {
 		return nil, nil
 	}
-	b := t.b
-	b.step(fmt.Sprintf("[%s] mirror %d images", platform.String(t.platform), len(reqs)))
-	o := t.options(known)
-	o.Resolved = func(r *mirror.Result) { t.draft = t.startDraft(ctx, r) }
+	b := pb.b
+	b.step(fmt.Sprintf("[%s] mirror %d images", platform.String(pb.platform), len(reqs)))
+	o := pb.options(known)
+	o.Resolved = func(r *mirror.Result) { pb.draft = pb.startDraft(ctx, r) }
 	run := mirror.Mirror
 	if b.o.DryRun {
 		run = mirror.Plan
 	}
 	result, err := run(ctx, b.c, b.s, reqs, o)
 	if err != nil {
-		if t.b.missing(result) {
-			err = incompleteError{err}
+		if pb.b.missing(result) {
+			err = incomplete(err)
 		}
 		return result, err
 	}
@@ -158,20 +158,21 @@ func (t *target) bring(ctx context.Context, reqs []mirror.Request, known map[str
 	return result, nil
 }
 
-func (t *target) options(known map[string]digest.Digest) mirror.Options {
-	b := t.b
+func (pb *platformBuild) options(known map[string]digest.Digest) mirror.Options {
+	b := pb.b
 	return mirror.Options{
-		Platforms:    []ocispec.Platform{t.platform},
-		AllPlatforms: b.o.AllPlatforms,
-		Jobs:         b.o.Jobs,
-		Naming:       t.config.Registry.Naming,
-		Private:      t.config.Registry.Name,
-		Below:        t.below,
-		AllowMissing: b.o.AllowMissing,
-		Offline:      b.o.Offline,
-		Known:        known,
-		Progress:     b.transfer,
-		Logger:       b.log,
+		Platforms:       []ocispec.Platform{pb.platform},
+		AllPlatforms:    b.o.AllPlatforms,
+		Jobs:            b.o.Jobs,
+		Naming:          pb.config.PrivateRegistry.Naming,
+		PrivateRegistry: pb.config.PrivateRegistry.Name,
+		Below:           pb.below,
+		Held:            pb.held,
+		AllowMissing:    b.o.AllowMissing,
+		Offline:         b.o.Offline,
+		Known:           known,
+		Progress:        b.transfer,
+		Logger:          b.log,
 	}
 }
 
@@ -185,19 +186,19 @@ func (b *builder) missing(r *mirror.Result) bool {
 
 // registryLayer puts the registry layer on top, when there is a name to add,
 // and checks that nothing is missing.
-func (t *target) registryLayer(ctx context.Context, found *imagelist.Result, result *mirror.Result) error {
-	docs := t.below
+func (pb *platformBuild) registryLayer(ctx context.Context, found *imagelist.Result, result *mirror.Result) error {
+	docs := pb.below
 	if result != nil {
-		if doc := result.Document(t.below); doc != nil {
-			layer, err := t.writeRegistryLayer(ctx, doc)
+		if doc := result.Document(pb.below); doc != nil {
+			layer, err := pb.writeRegistryLayer(ctx, doc)
 			if err != nil {
 				return err
 			}
 			docs = append(slices.Clip(docs), doc)
-			t.push(layer, store.ConfigLayer{Type: store.LayerTypeBase, Value: store.RegistryLayerValue})
+			pb.push(layer, image.ConfigLayer{Type: image.LayerTypeBase, Value: image.RegistryLayerValue})
 		}
 	}
-	return t.complete(ctx, found, docs)
+	return pb.complete(ctx, found, docs)
 }
 
 // A draft is a registry layer that is prepared beside the fetching of its blobs.
@@ -207,24 +208,25 @@ type draft struct {
 	err   error
 }
 
-// startDraft prepares the registry layer for what r will be if no blob is
-// missing. It is nil when there will be none.
-func (t *target) startDraft(ctx context.Context, r *mirror.Result) *draft {
-	if slices.ContainsFunc(r.Images, func(im mirror.Image) bool { return im.Err != nil && !t.b.o.AllowMissing }) {
+// startDraft prepares, in a goroutine that b.closers ends, the registry layer
+// for the case that no blob of r is missing. It returns nil if there is no
+// layer to make.
+func (pb *platformBuild) startDraft(ctx context.Context, r *mirror.Result) *draft {
+	if slices.ContainsFunc(r.Images, func(im mirror.Image) bool { return im.Err != nil && !pb.b.o.AllowMissing }) {
 		return nil // the build fails
 	}
-	doc := r.Document(t.below)
+	doc := r.Document(pb.below)
 	if doc == nil {
 		return nil
 	}
 	d := &draft{done: make(chan struct{})}
 	go func() {
 		defer close(d.done)
-		d.layer, d.err = t.b.s.DraftRegistryLayer(ctx, doc)
+		d.layer, d.err = pb.b.s.DraftRegistryLayer(ctx, doc)
 	}()
-	t.b.closers = append(t.b.closers, func() error {
+	pb.b.closers = append(pb.b.closers, func() error {
 		if <-d.done; d.err != nil {
-			return nil // reported by who wanted the layer
+			return nil // writeRegistryLayer reports it
 		}
 		return d.layer.Discard()
 	})
@@ -232,81 +234,74 @@ func (t *target) startDraft(ctx context.Context, r *mirror.Result) *draft {
 }
 
 // writeRegistryLayer makes the layer of doc, out of the draft if that is it.
-func (t *target) writeRegistryLayer(ctx context.Context, doc *tree.Document) (store.Layer, error) {
-	if d := t.draft; d != nil {
+func (pb *platformBuild) writeRegistryLayer(ctx context.Context, doc *tree.Document) (image.Layer, error) {
+	if d := pb.draft; d != nil {
 		if <-d.done; d.err != nil {
-			return store.Layer{}, d.err
+			return image.Layer{}, d.err
 		}
 		_, id, err := doc.Encode()
 		if err != nil {
-			return store.Layer{}, err
+			return image.Layer{}, err
 		}
 		if id == d.layer.ID {
 			return d.layer.Commit(ctx)
 		}
 	}
-	return t.b.s.WriteRegistryLayer(ctx, doc) // blobs are missing, and that is allowed
+	return pb.b.s.WriteRegistryLayer(ctx, doc) // blobs are missing, and that is allowed
 }
 
 // present reports whether the trees of registry layers are whole on the disk.
-func (t *target) present(docs []*tree.Document) bool {
+func (pb *platformBuild) present(docs []*tree.Document) bool {
 	return !slices.ContainsFunc(docs, func(doc *tree.Document) bool {
 		_, id, err := doc.Encode()
-		return err != nil || !tree.Present(t.b.s.LayerDir(id), doc)
+		return err != nil || !tree.Present(pb.b.s.LayerDir(id), doc)
 	})
 }
 
 // complete checks that every image that the cluster will pull, after the
 // redirect, resolves in the registry layers, docs, to full content for the
 // platform.
-func (t *target) complete(ctx context.Context, found *imagelist.Result, docs []*tree.Document) error {
+func (pb *platformBuild) complete(ctx context.Context, found *imagelist.Result, docs []*tree.Document) error {
 	var references []ref.Reference
 	askers := map[ref.Reference][]string{}
 	for _, im := range slices.Concat(found.Mirror(false), found.Requirements()) {
 		references = append(references, im.Reference)
 		askers[im.Reference] = asked(im.Findings)
 	}
-	var ids []digest.Digest // layers without a registry tree have no say
-	var dirs []string
-	for _, l := range t.layers {
-		dir := t.b.s.LayerDir(l.ID)
-		if _, err := os.Lstat(filepath.Join(dir, tree.Root)); err == nil {
-			ids, dirs = append(ids, l.ID), append(dirs, dir)
-		}
-	}
-	// Layers do not change: what resolved once does, as long as its files are
-	// here.
-	o := registry.VerifyOptions{Naming: t.config.Registry.Naming, Private: t.config.Registry.Name, Platforms: []ocispec.Platform{t.platform}}
-	whole := t.b.cacheFile("whole", cacheKey("whole", ids, references, o))
-	if _, err := os.Stat(whole); err == nil && !t.b.o.NoCache && t.present(docs) {
+	ids := transfer.RegistryLayers(pb.b.s, pb.ids())
+	// Layers do not change: images that resolved once resolve again while the
+	// layers' files are here.
+	o := registry.VerifyOptions{Naming: pb.config.PrivateRegistry.Naming, PrivateRegistry: pb.config.PrivateRegistry.Name, Platforms: []ocispec.Platform{pb.platform}}
+	whole := pb.b.cacheFile("whole", cacheKey("whole", ids, references, o))
+	if _, err := os.Stat(whole); err == nil && !pb.b.o.NoCache && pb.present(docs) {
 		return nil
 	}
-	missing, err := registry.Verify(ctx, dirs, references, o)
+	missing, err := transfer.Lacking(ctx, pb.b.s, ids, references, o)
 	if err != nil {
 		return err
 	}
-	told := map[string]bool{} // by bring, which is allowed to go on without them
-	for _, im := range t.config.Images {
-		told[im.Reference] = im.Missing != ""
+	told := map[ref.Reference]bool{} // by bring, which is allowed to go on without them
+	for _, im := range pb.config.Images {
+		told[im.Reference.Reference] = im.Missing != ""
 	}
 	var errs []error
 	for _, m := range missing {
-		if !told[m.Reference.String()] || !t.b.o.AllowMissing {
+		if !told[m.Reference] || !pb.b.o.AllowMissing {
 			errs = append(errs, fmt.Errorf("%s: %s is not in the image: %w; asked for by %s",
-				familiar(m.Reference.String()), m.Target, m.Err, strings.Join(askers[m.Reference], ", ")))
+				m.Reference.Familiar(), m.Target, m.Err, strings.Join(askers[m.Reference], ", ")))
 		}
 	}
 	if len(missing) == 0 {
-		t.b.keepJSON(whole, true)
+		pb.b.keepJSON(whole, true)
 	}
 	if len(errs) == 0 {
 		return nil
 	}
-	if t.b.o.AllowMissing {
+	if pb.b.o.AllowMissing {
 		for _, err := range errs {
-			t.b.warn(err.Error())
+			pb.b.warn(err.Error())
 		}
 		return nil
 	}
-	return incompleteError{errors.Join(errs...)}
+	return incomplete(joinFaults(errs...))
 }

@@ -8,24 +8,32 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/clusterimage/sealer/image"
 	"github.com/clusterimage/sealer/imagelist"
 	"github.com/clusterimage/sealer/registry/mirror"
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/remote"
 	"github.com/clusterimage/sealer/registry/tree"
-	"github.com/clusterimage/sealer/store"
 )
 
 // ErrIncomplete is wrapped by the error of a build that cannot bring every
 // image that the cluster will pull.
 var ErrIncomplete = errors.New("images are missing")
 
-// incompleteError is an error that is ErrIncomplete; its text says what is
-// missing.
+// incompleteError is a fault that is ErrIncomplete. Its text is the fault's.
 type incompleteError struct{ error }
 
 func (e incompleteError) Unwrap() error        { return e.error }
 func (e incompleteError) Is(target error) bool { return target == ErrIncomplete }
+
+// ErrGaps is wrapped, beside ErrIncomplete, by the error of a build whose images
+// cannot all be known.
+var ErrGaps = errors.New("gaps are open")
+
+// gapError is an error that is ErrGaps; its text is the gap.
+type gapError struct{ error }
+
+func (e gapError) Is(target error) bool { return target == ErrGaps }
 
 // The values of Options.Pull.
 const (
@@ -36,11 +44,11 @@ const (
 
 // The values of Options.Isolation.
 const (
-	IsolationHost   = "host"   // RUN sees the machine's files, read-only
+	IsolationHost   = "host"   // RUN sees the machine's programs, read-only
 	IsolationChroot = "chroot" // RUN sees the rootfs alone, which must bring a shell
 )
 
-// Options says what to build. The zero value builds the Kubefile of the working
+// Options describe a build. The zero value builds the Kubefile of the working
 // directory for this machine's platform, and gives the image no name.
 type Options struct {
 	Context  string // directory; "" is "."
@@ -64,17 +72,19 @@ type Options struct {
 	CacheFrom []ref.Reference // registries' caches to read
 	CacheTo   []ref.Reference // registries' caches to write
 
-	Registry string      // private registry; "" is tree.DefaultRegistry
-	Naming   tree.Naming // of mirrored images there
+	PrivateRegistry string      // private registry; "" is ref.DefaultPrivate
+	Naming          tree.Naming // of mirrored images there
 
 	Scan            string   // discovery: auto ("" too), sealer or off
 	ImageLists      []string // files: lists of images, beside manifests/imageList
 	AuthLists       []string // files in the form of imageListWithAuth.yaml
 	IgnoredLists    []string // files: images not to mirror
 	KubeVersion     string   // that charts are rendered for; "" is found
-	IncludeOptional bool     // mirror what discovery is not sure about, too
+	IncludeOptional bool     // mirror images of low confidence, too
 	ChartProbe      bool     // look behind the charts' switches that are off, too
-	ScanLenient     bool     // faults of charts and manifests are warnings
+	ScanLenient     bool     // faults of charts and manifests are gaps
+	AllowGaps       bool     // open gaps fail nothing; they are recorded
+	Strict          bool     // doubtful gaps are open ones
 
 	ChartValues map[string][]byte // values files for charts, by chart name
 	ChartSet    []string          // NAME.key=value for charts
@@ -84,8 +94,8 @@ type Options struct {
 	Offline      bool   // ask no registry
 	LockFile     string // imageList.lock; "" is the one in Context
 	Lock         bool   // write LockFile
-	Locked       bool   // mirror exactly what LockFile says
-	DryRun       bool   // stop before the first blob; Result.Plan says what would be fetched
+	Locked       bool   // mirror exactly the digests of LockFile
+	DryRun       bool   // stop before the first blob; Image.Mirror lists the blobs to fetch
 
 	MaxDownload  int64         // bytes that COPY takes from one URL; 0 is 4 GiB
 	DownloadTime time.Duration // for one URL or git repository; 0 is an hour
@@ -104,13 +114,13 @@ type Options struct {
 	Output   io.Writer    // unused streams of RUN go here, too, when set
 }
 
-// A Secret is what RUN --mount=type=secret sees.
+// A Secret is the source of a secret for RUN --mount=type=secret.
 type Secret struct {
 	File string // read when the build begins
 	Env  string // name of a variable of sealer's environment, when File is ""
 }
 
-// An Event tells what a build does. Exactly one field is set.
+// An Event reports progress. Exactly one field is set.
 type Event struct {
 	Step     string        // a step begins: "[linux/amd64 2/5] COPY etc ."
 	Line     string        // a line that RUN printed, with its step's prefix
@@ -118,7 +128,7 @@ type Event struct {
 	Transfer *remote.Event // a transfer goes on
 }
 
-// A Result is what a build made.
+// A Result is the outcome of a build.
 type Result struct {
 	// Descriptor is of the manifest or, for several platforms, the image
 	// index. It is zero after a dry run.
@@ -131,10 +141,10 @@ type Result struct {
 type Image struct {
 	Platform   ocispec.Platform
 	Descriptor ocispec.Descriptor // of the manifest
-	Config     store.Config
-	// Found is what discovery saw, mirrored or not.
+	Config     image.Config
+	// Found is discovery's result, with images that are not mirrored.
 	Found *imagelist.Result
-	// Mirror is what was fetched, or by a dry run what would be. It is nil
-	// when nothing was to be mirrored.
+	// Mirror lists the fetched images, or after a dry run those to fetch. It is
+	// nil if there was nothing to mirror.
 	Mirror *mirror.Result
 }

@@ -9,18 +9,18 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/clusterimage/sealer/store"
+	"github.com/clusterimage/sealer/rootfs"
 )
 
 // owner returns the numbers that --chown means. Names are looked up in
 // etc/passwd and etc/group of the rootfs below, as Dockerfile's COPY does:
 // a user's name alone brings its group, a number alone is both.
-func (t *target) owner(chown string) (uid, gid int, err error) {
+func (pb *platformBuild) owner(chown string) (uid, gid int, err error) {
 	if chown == "" {
 		return 0, 0, nil
 	}
 	user, group, both := strings.Cut(chown, ":")
-	root, err := t.b.s.Rootfs(t.ids())
+	root, err := pb.b.s.Rootfs(pb.ids())
 	if err != nil {
 		return 0, 0, err
 	}
@@ -41,7 +41,7 @@ func (t *target) owner(chown string) (uid, gid int, err error) {
 
 // lookup returns the numbers in the line of name in etc/file: a user's own and
 // its group's, or a group's; passwd(5), group(5).
-func lookup(root *store.Rootfs, file, what, name string) ([]int, error) {
+func lookup(root *rootfs.FS, file, what, name string) ([]int, error) {
 	if n, err := strconv.Atoi(name); err == nil {
 		return []int{n}, nil
 	}

@@ -7,11 +7,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/clusterimage/sealer/image"
 	"github.com/clusterimage/sealer/kubefile"
-	"github.com/clusterimage/sealer/store"
 )
 
-func newTarget() *target { return &target{b: &builder{file: &kubefile.File{Name: "Kubefile"}}} }
+func newTarget() *platformBuild {
+	return &platformBuild{b: &builder{file: &kubefile.File{Name: "Kubefile"}}}
+}
 
 // Of layers that are written at once the faults of all are told, in the order
 // of the Kubefile, whichever is first; what could be written stays.
@@ -20,16 +22,16 @@ func TestSettle(t *testing.T) {
 	target := newTarget()
 	one, two := make(chan error, 1), make(chan error, 1)
 	for i, end := range []chan error{one, two} {
-		err := target.begin(t.Context(), &kubefile.Copy{At: kubefile.At(i + 1)}, store.ConfigLayer{}, func() (store.Layer, error) {
-			return store.Layer{}, <-end
+		err := target.begin(t.Context(), &kubefile.Copy{At: kubefile.At(i + 1)}, image.ConfigLayer{}, func() (image.Layer, error) {
+			return image.Layer{}, <-end
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	two <- errors.New("two")
-	err := target.begin(t.Context(), &kubefile.Copy{At: 3}, store.ConfigLayer{}, func() (store.Layer, error) {
-		return store.Layer{Size: 3}, nil // once the second has ended
+	err := target.begin(t.Context(), &kubefile.Copy{At: 3}, image.ConfigLayer{}, func() (image.Layer, error) {
+		return image.Layer{Size: 3}, nil // once the second has ended
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -53,9 +55,9 @@ func TestBeginInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	end := make(chan struct{})
 	for range layersAtOnce {
-		err := target.begin(ctx, &kubefile.Copy{}, store.ConfigLayer{}, func() (store.Layer, error) {
+		err := target.begin(ctx, &kubefile.Copy{}, image.ConfigLayer{}, func() (image.Layer, error) {
 			<-end
-			return store.Layer{}, nil
+			return image.Layer{}, nil
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -63,7 +65,7 @@ func TestBeginInterrupted(t *testing.T) {
 	}
 	cause := errors.New("interrupted")
 	cancel(cause)
-	if err := target.begin(ctx, &kubefile.Copy{}, store.ConfigLayer{}, nil); !errors.Is(err, cause) {
+	if err := target.begin(ctx, &kubefile.Copy{}, image.ConfigLayer{}, nil); !errors.Is(err, cause) {
 		t.Error(err)
 	}
 	close(end)

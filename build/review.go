@@ -18,8 +18,8 @@ import (
 	"github.com/opencontainers/go-digest"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/clusterimage/sealer/build/kyverno"
 	"github.com/clusterimage/sealer/imagelist"
+	"github.com/clusterimage/sealer/redirect/kyverno"
 )
 
 // layerFacts are the files of a layer that are worth another look in the
@@ -104,8 +104,8 @@ func readFacts(ctx context.Context, dir string) (facts layerFacts, err error) {
 	return facts, g.Wait()
 }
 
-// look reads one file of a layer. Half of buf is for a small file, which is read
-// once, the other is what its content is searched through.
+// look reads one file of a layer. buf's first half holds a small file, so that
+// it is read once; the second half is scratch for HasObjects.
 func look(root *os.Root, name string, buf []byte) (object, suspect bool, err error) {
 	f, err := root.Open(name)
 	if err != nil {

@@ -1,6 +1,7 @@
 package build
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -12,16 +13,14 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/clusterimage/sealer/build/sandbox"
+	"github.com/clusterimage/sealer/image"
 	"github.com/clusterimage/sealer/kubefile"
 	"github.com/clusterimage/sealer/parser"
 	"github.com/clusterimage/sealer/registry/platform"
-	"github.com/clusterimage/sealer/store"
 )
 
 const (
-	// runRoot is where RUN sees the rootfs. It is the same on every machine,
-	// so that what a command prints or writes of it is, too.
-	runRoot = "/mnt/rootfs"
 	// defaultPath is PATH after the rootfs's own directories.
 	defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	// secretsDir is where a secret lies that names no target.
@@ -29,38 +28,30 @@ const (
 	maxSecret  = 512 << 10
 )
 
-// A runStep is RUN.
+// A runStep is a RUN instruction.
 type runStep struct {
 	in      *kubefile.Run
 	args    map[string]string // ARG, as known here
-	secrets []runSecret
-}
-
-// A runSecret is a file, or a variable, that RUN sees and no layer does.
-type runSecret struct {
-	Path    string
-	Mode    os.FileMode
-	Env     string
-	Content []byte
+	secrets []sandbox.File
 }
 
 func (st *runStep) title() string { return st.in.Keyword() + " " + st.in.Text() }
 
 // planRun checks that the machine can run the command for the platform, and
 // reads its secrets.
-func (t *target) planRun(in *kubefile.Run) (step, error) {
+func (pb *platformBuild) planRun(in *kubefile.Run) (step, error) {
 	st := &runStep{in: in, args: map[string]string{}}
-	maps.Copy(st.args, parser.Predefined(t.platform))
-	maps.Copy(st.args, t.config.Args.Parent)
-	maps.Copy(st.args, t.config.Args.Current)
-	if !runnable(t.platform) {
-		return nil, t.fault(in, fmt.Sprintf("this machine cannot run programs for %s", platform.String(t.platform)),
+	maps.Copy(st.args, parser.Predefined(pb.platform))
+	maps.Copy(st.args, pb.config.Args.Parent)
+	maps.Copy(st.args, pb.config.Args.Current)
+	if !runnable(pb.platform) {
+		return nil, pb.fault(in, fmt.Sprintf("this machine cannot run programs for %s", platform.String(pb.platform)),
 			"install emulation (Debian: apt-get install qemu-user-static binfmt-support), or build this platform on such a machine", nil)
 	}
 	for _, m := range in.Mounts {
-		s, err := t.b.secret(m)
+		s, err := pb.b.secret(m)
 		if err != nil {
-			return nil, t.fault(in, err.Error(), "", err)
+			return nil, pb.fault(in, err.Error(), "", err)
 		}
 		if s != nil {
 			st.secrets = append(st.secrets, *s)
@@ -69,9 +60,8 @@ func (t *target) planRun(in *kubefile.Run) (step, error) {
 	return st, nil
 }
 
-// secret reads what --secret gives for a mount; nil when it is not given and
-// not required.
-func (b *builder) secret(m kubefile.Mount) (*runSecret, error) {
+// secret reads the secret of a mount; nil if it is neither given nor required.
+func (b *builder) secret(m kubefile.Mount) (*sandbox.File, error) {
 	given, ok := b.o.Secrets[m.ID]
 	if !ok {
 		if m.Required {
@@ -79,7 +69,7 @@ func (b *builder) secret(m kubefile.Mount) (*runSecret, error) {
 		}
 		return nil, nil
 	}
-	s := &runSecret{Path: orDefault(m.Target, path.Join(secretsDir, m.ID)), Mode: 0o400, Env: m.Env}
+	s := &sandbox.File{Path: cmp.Or(m.Target, path.Join(secretsDir, m.ID)), Mode: 0o400, Env: m.Env}
 	if m.Env != "" && m.Target == "" {
 		s.Path = ""
 	}
@@ -130,15 +120,15 @@ func runnable(p ocispec.Platform) bool {
 // scriptPath is where a heredoc lies that names its own interpreter.
 const scriptPath = "/run/script"
 
-// command returns what is executed, and the files that it needs: a heredoc that
-// begins with "#!" is a program, as in a Dockerfile.
-func (st *runStep) command() (args []string, files []runSecret) {
+// command returns the arguments of the command and the files that it needs: a
+// heredoc that begins with "#!" is a program, as in a Dockerfile.
+func (st *runStep) command() (args []string, files []sandbox.File) {
 	if st.in.Args != nil {
 		return st.in.Args, nil
 	}
 	script := st.script()
 	if len(st.in.Heredocs) == 1 && strings.HasPrefix(script, "#!") {
-		return []string{scriptPath}, []runSecret{{Path: scriptPath, Mode: 0o755, Content: []byte(script)}}
+		return []string{scriptPath}, []sandbox.File{{Path: scriptPath, Mode: 0o755, Content: []byte(script)}}
 	}
 	return []string{"/bin/sh", "-c", script}, nil
 }
@@ -158,30 +148,30 @@ func (st *runStep) script() string {
 }
 
 // environment returns the variables of the command, sorted, without the
-// machine's own: those that belong to the cache's key.
-func (st *runStep) environment(t *target) []string {
+// machine's own. They are part of the cache's key.
+func (st *runStep) environment(pb *platformBuild) []string {
 	env := map[string]string{}
 	maps.Copy(env, st.args)
-	maps.Copy(env, t.config.Env)
-	root := runRoot
-	if t.b.o.Isolation == IsolationChroot {
+	maps.Copy(env, pb.config.Env)
+	root := sandbox.Root
+	if pb.b.o.Isolation == IsolationChroot {
 		root = ""
 	}
 	own := root + "/bin:" + root + "/usr/bin:" + root + "/sbin:"
-	env["PATH"] = own + orDefault(t.config.Env["PATH"], defaultPath)
-	env["HOME"] = orDefault(env["HOME"], "/tmp")
-	if t.b.o.SourceDateEpoch != nil {
-		env["SOURCE_DATE_EPOCH"] = strconv.FormatInt(t.b.when.Unix(), 10)
+	env["PATH"] = own + cmp.Or(pb.config.Env["PATH"], defaultPath)
+	env["HOME"] = cmp.Or(env["HOME"], "/tmp")
+	if pb.b.o.SourceDateEpoch != nil {
+		env["SOURCE_DATE_EPOCH"] = strconv.FormatInt(pb.b.when.Unix(), 10)
 	}
 	var out []string
-	for _, k := range sortedKeys(env) {
+	for _, k := range slices.Sorted(maps.Keys(env)) {
 		out = append(out, k+"="+env[k])
 	}
 	return out
 }
 
 // proxies returns the variables by which the machine reaches the network. They
-// are no part of what is built.
+// are not part of the cache's key.
 func proxies() []string {
 	var out []string
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY", "ALL_PROXY"} {
@@ -195,26 +185,26 @@ func proxies() []string {
 }
 
 // network returns host or none.
-func (st *runStep) network(t *target) string {
+func (st *runStep) network(pb *platformBuild) string {
 	if n := st.in.Network; n != "" && n != "default" {
 		return n
 	}
-	return orDefault(t.b.o.RunNetwork, "host")
+	return cmp.Or(pb.b.o.RunNetwork, "host")
 }
 
-// run runs the command and makes a layer of what it changed.
-func (st *runStep) run(ctx context.Context, t *target) error {
-	if err := t.settle(); err != nil {
+// run runs the command and makes a layer of its changes.
+func (st *runStep) run(ctx context.Context, pb *platformBuild) error {
+	if err := pb.settle(); err != nil {
 		return err
 	}
-	layer, empty, err := t.b.cachedRun(ctx, st, t)
+	layer, empty, err := pb.b.cachedRun(ctx, st, pb)
 	if err != nil {
-		return t.fault(st.in, err.Error(), "", err)
+		return pb.fault(st.in, err.Error(), "", err)
 	}
 	if empty {
 		return nil
 	}
-	t.push(layer, store.ConfigLayer{Type: "RUN", Value: st.value()})
+	pb.push(layer, image.ConfigLayer{Type: "RUN", Value: st.value()})
 	return nil
 }
 
@@ -256,7 +246,7 @@ func (l *lines) Write(p []byte) (int, error) {
 	}
 }
 
-// flush hands on what no line end followed.
+// flush emits the rest, a line without an end.
 func (l *lines) flush() {
 	if len(l.rest) > 0 {
 		l.emit(string(l.rest))

@@ -3,99 +3,95 @@ package build
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 
-	"github.com/clusterimage/sealer/store"
+	"github.com/clusterimage/sealer/build/sandbox"
+	"github.com/clusterimage/sealer/image"
 )
 
-// A runConfig is what RunChild is told.
-type runConfig struct {
-	Layers    []string    // directories for overlayfs, lowest first
-	Dir       string      // for the mounts; has upper and work
-	OwnUser   bool        // in a user namespace of its own: this process may not mount
-	UserXattr bool        // in a user namespace: overlayfs marks by attributes "user."
-	Chroot    bool        // the rootfs alone, not the machine's files
-	Loopback  bool        // an own network, which needs its loopback up
-	Env       []string    // of the command
-	Args      []string    // the command
-	Secrets   []runSecret // written to memory
-}
-
-// execute runs the command in namespaces of its own and makes a layer of what
-// it wrote.
-func (st *runStep) execute(ctx context.Context, t *target) (layer store.Layer, empty bool, err error) {
-	dir, remove, err := t.b.s.TempDir(ctx)
+// execute runs the command in a sandbox and makes a layer of its changes. empty
+// reports a command without changes.
+func (st *runStep) execute(ctx context.Context, pb *platformBuild) (layer image.Layer, empty bool, err error) {
+	dir, remove, err := pb.b.s.TempDir(ctx)
 	if err != nil {
-		return layer, false, err
+		return layer, false, fmt.Errorf("make a directory for the command: %w", err)
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	for _, d := range []string{"upper", "work", "merged", "lower", "dev", "run", "tmp", "mnt"} {
-		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
-			return layer, false, err
-		}
+	made, err := pb.mountPoints()
+	if err != nil {
+		return layer, false, fmt.Errorf("read the rootfs: %w", err)
 	}
-	ownUser := !mayMount()
-	userXattr := ownUser || store.InUserNamespace()
-	layers, err := t.b.s.OverlayDirs(ctx, t.ids(), userXattr)
+	userXattr, err := st.runIn(ctx, pb, dir)
 	if err != nil {
 		return layer, false, err
 	}
-	for len(layers) < 1 { // overlayfs wants a lower directory
-		empty := filepath.Join(dir, "nothing")
-		if err := os.Mkdir(empty, 0o755); err != nil {
-			return layer, false, err
-		}
-		layers = append(layers, empty)
-	}
-	args, files := st.command()
-	c := runConfig{
-		Layers: layers, Dir: dir, OwnUser: ownUser, UserXattr: userXattr, Chroot: t.b.o.Isolation == IsolationChroot,
-		Loopback: st.network(t) == "none", Env: append(st.environment(t), proxies()...), Args: args, Secrets: append(files, st.secrets...),
-	}
-	made, err := t.mountPoints(c.Chroot)
+	root, err := os.OpenRoot(filepath.Join(dir, sandbox.Upper))
 	if err != nil {
-		return layer, false, err
-	}
-	if err := t.child(ctx, c); err != nil {
-		return layer, false, err
-	}
-	upper := filepath.Join(dir, "upper")
-	for _, name := range made { // what only the isolation needed; os.Remove takes no directory that holds something
-		if fi, err := os.Lstat(filepath.Join(upper, name)); err == nil && (fi.IsDir() || fi.Size() == 0) {
-			_ = os.Remove(filepath.Join(upper, name))
-		}
-	}
-	root, err := os.OpenRoot(upper)
-	if err != nil {
-		return layer, false, err
+		return layer, false, fmt.Errorf("read the files that the command wrote: %w", err)
 	}
 	defer root.Close()
-	u := &upperWalker{root: root, opaque: "trusted.overlay.opaque", linked: map[uint64]int{}, warn: func(msg string) { t.warn(st.in, msg) }}
-	if userXattr {
-		u.opaque = "user.overlay.opaque"
-	}
+	removeEmpty(root, made)
+	u := newUpperWalker(root, userXattr, func(msg string) { pb.warn(st.in, msg) })
 	if err := u.walk("."); err != nil {
-		return layer, false, err
+		return layer, false, fmt.Errorf("read the files that the command wrote: %w", err)
 	}
 	if len(u.entries) == 0 {
 		return layer, true, nil
 	}
 	entries, err := arrange(u.entries)
 	if err != nil {
-		return layer, false, err
+		return layer, false, fmt.Errorf("read the files that the command wrote: %w", err)
 	}
-	layer, err = t.writeLayer(ctx, st.in, entries)
+	layer, err = pb.writeLayer(ctx, st.in, entries)
 	return layer, false, err
 }
 
-// mountPoints returns the paths that isolation=chroot makes in the rootfs and
-// that are to be taken out of the layer again, inner ones first.
-func (t *target) mountPoints(chroot bool) ([]string, error) {
-	if !chroot {
+// runIn runs the command over the layers so far. Its changes are in dir, with
+// overlayfs's marks in attributes "user." or "trusted.".
+func (st *runStep) runIn(ctx context.Context, pb *platformBuild, dir string) (userXattr bool, err error) {
+	out := &lines{emit: func(line string) { pb.b.event(Event{Line: pb.prefix + line}) }}
+	defer out.flush()
+	s, err := sandbox.Start(ctx, sandbox.Options{
+		Dir: dir, Chroot: pb.b.o.Isolation == IsolationChroot, NoNetwork: st.network(pb) == "none", Output: out,
+		Hide: []string{pb.b.s.Root()},
+	})
+	if err != nil {
+		return false, interrupted(ctx, err)
+	}
+	defer s.Close()
+	for _, effect := range s.Lacks() {
+		pb.b.warn("RUN is confined less than elsewhere: " + effect)
+	}
+	layers, err := pb.b.s.OverlayDirs(ctx, pb.ids(), s.UserXattr())
+	if err != nil {
+		return false, err
+	}
+	args, files := st.command()
+	err = s.Run(sandbox.Command{
+		Layers: layers, Args: args, Env: append(st.environment(pb), proxies()...), Files: append(files, st.secrets...),
+	})
+	return s.UserXattr(), interrupted(ctx, err)
+}
+
+var errInterrupted = errors.New("interrupted")
+
+// interrupted returns errInterrupted with the reason if ctx ended, else err.
+func interrupted(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", errInterrupted, context.Cause(ctx))
+	}
+	return err
+}
+
+// mountPoints returns the paths that isolation=chroot makes in the rootfs for
+// its mounts, inner ones first.
+func (pb *platformBuild) mountPoints() ([]string, error) {
+	if pb.b.o.Isolation != IsolationChroot {
 		return nil, nil
 	}
-	root, err := t.b.s.Rootfs(t.ids())
+	root, err := pb.b.s.Rootfs(pb.ids())
 	if err != nil {
 		return nil, err
 	}
@@ -107,4 +103,15 @@ func (t *target) mountPoints(chroot bool) ([]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// removeEmpty removes from upper the mount points that the command left empty.
+// The command may have put symbolic links in their place: os.Root follows none
+// out of upper.
+func removeEmpty(upper *os.Root, mountPoints []string) {
+	for _, name := range mountPoints {
+		if fi, err := upper.Lstat(name); err == nil && (fi.IsDir() || fi.Mode().IsRegular() && fi.Size() == 0) {
+			_ = upper.Remove(name) // fails for a directory with files, which is the command's
+		}
+	}
 }

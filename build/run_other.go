@@ -4,19 +4,17 @@ package build
 
 import (
 	"context"
-	"fmt"
-	"runtime"
+	"errors"
 
-	"github.com/clusterimage/sealer/store"
+	"github.com/clusterimage/sealer/build/sandbox"
+	"github.com/clusterimage/sealer/image"
 )
 
-// RunCommand is the first argument by which a program that calls Build starts
-// itself for RUN, on Linux.
-const RunCommand = "run-in-namespace"
-
-// RunChild does nothing: RUN needs Linux.
-func RunChild() int { return 1 }
-
-func (st *runStep) execute(context.Context, *target) (store.Layer, bool, error) {
-	return store.Layer{}, false, fmt.Errorf("RUN needs Linux, this is %s", runtime.GOOS)
+// execute returns sandbox's error: RUN needs Linux.
+func (st *runStep) execute(ctx context.Context, _ *platformBuild) (image.Layer, bool, error) {
+	_, err := sandbox.Start(ctx, sandbox.Options{})
+	if err == nil {
+		err = errors.ErrUnsupported
+	}
+	return image.Layer{}, false, err
 }

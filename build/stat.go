@@ -2,29 +2,35 @@ package build
 
 import (
 	"io/fs"
-	"syscall"
+	"os"
 )
 
-// A fileStat is what stat says of a file; times are in nanoseconds.
+// A fileStat is the result of stat for a file; times are in nanoseconds.
 type fileStat struct {
 	mode               fs.FileMode // type and permissions
 	size, mtime, ctime int64
 	inode, device      uint64
+	info               fs.FileInfo // where the former are not known
 }
 
-// statOf takes what is needed out of fi.
+// statOf copies the needed fields of fi.
 func statOf(fi fs.FileInfo) *fileStat {
 	out := &fileStat{mode: fi.Mode(), size: fi.Size(), mtime: fi.ModTime().UnixNano()}
-	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
-		out.ctime = changeTime(st)
-		out.inode, out.device = st.Ino, uint64(st.Dev) //nolint:unconvert // it is smaller elsewhere
+	if !out.identify(fi) {
+		out.info = fi
 	}
 	return out
 }
 
 // same reports whether two stats are of one file.
 func (s *fileStat) same(other *fileStat) bool {
-	return other != nil && s.inode == other.inode && s.device == other.device
+	if other == nil {
+		return false
+	}
+	if s.info != nil && other.info != nil {
+		return os.SameFile(s.info, other.info)
+	}
+	return s.inode != 0 && s.inode == other.inode && s.device == other.device
 }
 
 // A listed is one entry of a directory.

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -29,8 +31,7 @@ type fileSum [32]byte
 //nolint:gochecknoglobals // a pool has no state that a caller could see
 var hashers = sync.Pool{New: func() any { return blake3.New() }}
 
-// hashBuffers holds what files are read into, one for each that is read at a
-// time.
+// hashBuffers holds a buffer for each file that is read at a time.
 //
 //nolint:gochecknoglobals // a pool has no state that a caller could see
 var hashBuffers = sync.Pool{New: func() any { return new([128 << 10]byte) }}
@@ -47,8 +48,8 @@ func endFileHash(h *blake3.Hasher) []byte {
 	return h.Sum(nil)
 }
 
-// A statCache knows the hashes of the files of one build context by what stat
-// says of them, as git's index does, so that an unchanged file is not read.
+// A statCache keeps the hashes of the files of one build context, keyed by
+// their stat as in git's index, so that an unchanged file is not read.
 type statCache struct {
 	file string
 
@@ -59,7 +60,7 @@ type statCache struct {
 	fresh map[string]statRecord
 }
 
-// A statRecord is what stat said of a file when its content was hashed.
+// A statRecord is the stat of a file at the time its content was hashed.
 type statRecord struct {
 	Size, Mtime, Ctime int64
 	Hashed             int64 // when the hashing began; in nanoseconds, as the other times
@@ -96,8 +97,8 @@ func openStatCache(cacheDir, contextDir string) *statCache {
 	return c
 }
 
-// statSum is the check of a cache's records. It is made for damage, not for
-// malice: who can write to the store needs no trick.
+// statSum is the checksum of a cache's records. It guards against damage, not
+// malice: a writer to the store needs no trick.
 func statSum(records []byte) []byte {
 	return binary.LittleEndian.AppendUint32(nil, crc32.Checksum(records, crc32.MakeTable(crc32.Castagnoli)))
 }
@@ -171,9 +172,9 @@ func (s *statRecord) append(b []byte) []byte {
 	return append(b, s.Sum[:]...)
 }
 
-// record returns what stat says of e, without a hash.
+// record returns e's stat, without a hash.
 func (e *entry) record() (statRecord, bool) {
-	if e.stat == nil {
+	if e.stat == nil || e.stat.info != nil {
 		return statRecord{}, false
 	}
 	return statRecord{
@@ -215,7 +216,7 @@ func (c *statCache) save() error {
 	if len(c.fresh) == 0 || c.file == "" {
 		return nil
 	}
-	fresh := sortedKeys(c.fresh)
+	fresh := slices.Sorted(maps.Keys(c.fresh))
 	b := append(make([]byte, 0, len(c.saved)+len(fresh)*(recordSize+100)), statMagic...)
 	learn := func() {
 		rec := c.fresh[fresh[0]]

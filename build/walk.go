@@ -13,10 +13,12 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/clusterimage/sealer/layer"
 )
 
-// A walker collects the entries of one COPY. Directories are read side by side:
-// what costs is one stat for each file.
+// A walker collects the entries of one COPY. Directories are read concurrently:
+// the cost is one stat for each file.
 type walker struct {
 	ctx     *buildContext // for the ignore file and the credentials; nil outside of the context
 	exclude func(rel string) (bool, error)
@@ -33,15 +35,15 @@ type walker struct {
 	found
 }
 
-// found is what a walk meets. Order comes last, by add.
+// found is the result of a walk, unordered; add sorts it.
 type found struct {
 	entries  []entry
 	warnings []string
 	errs     []error
 }
 
-// add collects src of root, to be target; with contents, what src holds goes
-// into target.
+// add collects src of root as target; with contents, the files of src go into
+// target.
 func (w *walker) add(root *os.Root, src string, fi fs.FileInfo, target string, contents bool) {
 	defer func() {
 		slices.Sort(w.warnings)
@@ -64,7 +66,7 @@ func (w *walker) add(root *os.Root, src string, fi fs.FileInfo, target string, c
 	slices.SortFunc(w.errs, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
 }
 
-// walk collects what dir holds. rel is its path below the source.
+// walk collects the files of dir. rel is dir's path below the source.
 func (w *walker) walk(root *os.Root, dir, target, rel string) {
 	var f found
 	defer func() {
@@ -112,7 +114,7 @@ func (w *walker) walk(root *os.Root, dir, target, rel string) {
 	}
 }
 
-// below is path.Join for what is clean already.
+// below is path.Join for clean arguments.
 func below(dir, name string) string {
 	if dir == "." || dir == "" {
 		return name
@@ -179,15 +181,15 @@ func (w *walker) permit(e *entry) {
 	case w.chmod >= 0:
 		e.mode = w.chmod
 		if e.typ == tar.TypeDir {
-			e.mode |= e.mode & 0o444 >> 2 // who may read a directory may enter it
+			e.mode |= e.mode & 0o444 >> 2 // a right to read a directory includes entering it
 		}
 	}
 }
 
 // layerName refuses a name that a layer cannot hold.
 func layerName(name string) error {
-	if strings.HasPrefix(name, whiteoutPrefix) || strings.Contains(name, "/"+whiteoutPrefix) {
-		return fmt.Errorf("names that begin with %s mean a deletion in a layer; give it another name", whiteoutPrefix)
+	if strings.HasPrefix(name, layer.WhiteoutPrefix) || strings.Contains(name, "/"+layer.WhiteoutPrefix) {
+		return fmt.Errorf("names that begin with %s mean a deletion in a layer; give it another name", layer.WhiteoutPrefix)
 	}
 	return nil
 }

@@ -21,6 +21,7 @@ import (
 
 // A source is a chart as it lies in the rootfs.
 type source struct {
+	fsys    fs.FS
 	path    string // of the directory or the archive
 	archive bool
 	files   []*loader.BufferedFile
@@ -90,14 +91,26 @@ func (c *source) file(name string) string {
 }
 
 // readCharts loads every chart, notes the API versions that their CRDs bring,
-// and then renders one after the other.
+// and then renders one after the other. Of many charts only the first stay in
+// memory between the two; the others are loaded again.
 func (s *scanner) readCharts(paths []string) error {
 	var sources []*source
-	for _, p := range paths {
+	releases := s.starts()
+	given, kept := len(paths), 0
+	for _, p := range slices.Sorted(maps.Keys(releases)) {
+		if !slices.Contains(paths, p) {
+			paths = append(paths, p) // of the base, or a dependency installed by itself
+		}
+	}
+	for i, p := range paths {
 		if err := s.ctx.Err(); err != nil {
 			return err
 		}
-		c, err := s.loadChart(p)
+		fsys := s.fsys
+		if i >= given && s.o.Rootfs != nil {
+			fsys = s.o.Rootfs
+		}
+		c, err := s.loadChart(fsys, p)
 		if err != nil {
 			s.fault(fault{file: p, err: fmt.Errorf("load chart: %w", err)})
 			s.res.Charts = append(s.res.Charts, Chart{Path: p, Error: err.Error()})
@@ -108,33 +121,51 @@ func (s *scanner) readCharts(paths []string) error {
 		}
 		s.res.Files += len(c.files)
 		sources = append(sources, c)
-		for _, crd := range c.chart.CRDObjects() {
-			docs, _ := documents(crd.File.Data)
-			for _, d := range docs {
-				if text(d.node, "kind") == "CustomResourceDefinition" {
-					s.definition(d.node)
-				}
-			}
+		s.definitions(c)
+		for _, f := range c.files {
+			kept += len(f.Data)
+		}
+		if kept > cmp.Or(s.keptCharts, maxKeptCharts) {
+			*c = source{fsys: c.fsys, path: c.path}
 		}
 	}
 	for _, c := range sources {
-		if err := s.renderChart(c); err != nil {
+		if c.chart == nil {
+			again, err := s.loadChart(c.fsys, c.path)
+			if err != nil || again == nil {
+				return fmt.Errorf("load chart %s: it changed while it was read: %w", c.path, cmp.Or(err, fs.ErrNotExist))
+			}
+			*c = *again
+		}
+		if err := s.renderReleases(c, releases[c.path]); err != nil {
 			return err
 		}
-		c.files, c.chart, c.templates = nil, nil, nil
+		*c = source{}
 	}
 	s.unknownCharts()
 	return s.ctx.Err()
 }
 
+// definitions notes the API versions that the CRDs of a chart bring.
+func (s *scanner) definitions(c *source) {
+	for _, crd := range c.chart.CRDObjects() {
+		docs, _ := documents(crd.File.Data)
+		for _, d := range docs {
+			if text(d.node, "kind") == "CustomResourceDefinition" {
+				s.definition(d.node)
+			}
+		}
+	}
+}
+
 // loadChart returns nil without an error for an archive that is no chart and
 // lies where other archives may lie too.
-func (s *scanner) loadChart(name string) (*source, error) {
-	c := &source{path: name, archive: isArchive(name)}
+func (s *scanner) loadChart(fsys fs.FS, name string) (*source, error) {
+	c := &source{fsys: fsys, path: name, archive: isArchive(name)}
 	var err error
 	if c.archive {
 		var data []byte
-		if data, err = readLimited(s.fsys, name, maxChart); err != nil {
+		if data, err = readLimited(fsys, name, maxChart); err != nil {
 			return nil, err
 		}
 		c.files, err = loader.LoadArchiveFiles(bytes.NewReader(data))
@@ -142,7 +173,7 @@ func (s *scanner) loadChart(name string) (*source, error) {
 			return nil, nil
 		}
 	} else {
-		c.files, err = s.chartFiles(name)
+		c.files, err = s.chartFiles(fsys, name)
 	}
 	if err != nil {
 		return nil, err
@@ -169,9 +200,9 @@ func hasFile(files []*loader.BufferedFile, name string) bool {
 
 // chartFiles reads a chart's directory as Helm does: .helmignore is obeyed,
 // and the limits of an archive hold.
-func (s *scanner) chartFiles(dir string) ([]*loader.BufferedFile, error) {
+func (s *scanner) chartFiles(fsys fs.FS, dir string) ([]*loader.BufferedFile, error) {
 	rules := ignore.Empty()
-	if data, err := readLimited(s.fsys, path.Join(dir, ignore.HelmIgnore), maxFile); err == nil {
+	if data, err := readLimited(fsys, path.Join(dir, ignore.HelmIgnore), maxFile); err == nil {
 		if rules, err = ignore.Parse(bytes.NewReader(data)); err != nil {
 			return nil, fmt.Errorf("%s: %w", ignore.HelmIgnore, err)
 		}
@@ -181,7 +212,7 @@ func (s *scanner) chartFiles(dir string) ([]*loader.BufferedFile, error) {
 	rules.AddDefaults()
 	var files []*loader.BufferedFile
 	total := int64(0)
-	err := fs.WalkDir(s.fsys, dir, func(name string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(fsys, dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || name == dir {
 			return err
 		}
@@ -199,7 +230,7 @@ func (s *scanner) chartFiles(dir string) ([]*loader.BufferedFile, error) {
 		case !info.Mode().IsRegular() || rules.Ignore(rel, info):
 			return nil
 		}
-		data, err := readLimited(s.fsys, name, loader.MaxDecompressedFileSize)
+		data, err := readLimited(fsys, name, loader.MaxDecompressedFileSize)
 		if err != nil {
 			return fmt.Errorf("%s: %w", rel, err)
 		}
@@ -212,30 +243,18 @@ func (s *scanner) chartFiles(dir string) ([]*loader.BufferedFile, error) {
 	return files, err
 }
 
-// values returns what the user sets over a chart's defaults: the overlay
-// beside the chart, then the named overlays, then single settings.
-func (s *scanner) values(c *source) (map[string]any, error) {
+// values returns the values that lie over a chart's defaults: those of the
+// start command, or without one the overlays beside the chart; then those of
+// the options.
+func (s *scanner) values(c *source, r release) (map[string]any, error) {
 	out := map[string]any{}
-	name := c.chart.Name()
-	base := strings.TrimSuffix(strings.TrimSuffix(path.Base(c.path), ".tgz"), ".tar.gz")
-	dir := path.Dir(c.path)
-	seen := map[string]bool{}
-	for _, f := range []string{path.Join(dir, base+".values.yaml"), path.Join(dir, name+".values.yaml"),
-		path.Join(dir, name, "values.sealer.yaml"), path.Join(dir, base, "values.sealer.yaml")} {
-		if seen[f] {
-			continue
+	name, base := c.chart.Name(), chartBase(c.path)
+	if r.plain {
+		if err := c.overlays(out); err != nil {
+			return nil, err
 		}
-		seen[f] = true
-		data, err := readLimited(s.fsys, f, maxFile)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err == nil {
-			err = overlay(out, data)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("values %s: %w", f, err)
-		}
+	} else if err := r.apply(s.rootfs(), out); err != nil {
+		return nil, err
 	}
 	for _, key := range chartNames(name, base) {
 		if err := overlay(out, s.o.Values[key]); err != nil {
@@ -250,6 +269,36 @@ func (s *scanner) values(c *source) (map[string]any, error) {
 		}
 	}
 	return out, nil
+}
+
+// overlays puts the values files beside a chart over out.
+func (c *source) overlays(out map[string]any) error {
+	name, base, dir := c.chart.Name(), chartBase(c.path), path.Dir(c.path)
+	seen := map[string]bool{}
+	for _, f := range []string{path.Join(dir, base+".values.yaml"), path.Join(dir, name+".values.yaml"),
+		path.Join(dir, name, "values.sealer.yaml"), path.Join(dir, base, "values.sealer.yaml")} {
+		if seen[f] {
+			continue
+		}
+		seen[f] = true
+		data, err := readLimited(c.fsys, f, maxFile)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = overlay(out, data)
+		}
+		if err != nil {
+			return fmt.Errorf("values %s: %w", f, err)
+		}
+	}
+	return nil
+}
+
+// chartBase is the name of a chart's directory, or of its archive without the
+// ending.
+func chartBase(name string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(path.Base(name), ".tgz"), ".tar.gz")
 }
 
 // chartNames are the names that a user may call a chart by.
@@ -279,20 +328,33 @@ func overlay(dst map[string]any, data []byte) error {
 	return nil
 }
 
-// unknownCharts warns of settings for a chart that is not there.
+// ErrNoChart is wrapped by the fault of a value (Options.Values, Options.Set)
+// for a chart that is not there.
+var ErrNoChart = errors.New("no chart of that name")
+
+// unknownCharts makes a fault of each setting for a chart that is not there:
+// the chart that was meant would be rendered without it.
 func (s *scanner) unknownCharts() {
+	var names []string
+	for _, c := range s.res.Charts {
+		names = append(names, chartBase(c.Path))
+	}
+	slices.Sort(names)
+	there := "there is none here"
+	if len(names) > 0 {
+		there = "here are " + strings.Join(slices.Compact(names), ", ")
+	}
 	known := func(key string) bool {
 		for _, c := range s.res.Charts {
-			base := strings.TrimSuffix(strings.TrimSuffix(path.Base(c.Path), ".tgz"), ".tar.gz")
-			if key == c.Name || key == base {
+			if key == c.Name || key == chartBase(c.Path) {
 				return true
 			}
 		}
 		return false
 	}
-	for key := range s.o.Values {
+	for _, key := range slices.Sorted(maps.Keys(s.o.Values)) {
 		if !known(key) {
-			s.warn("values for %s: no chart of that name", key)
+			s.fault(fault{file: "--values " + key, err: fmt.Errorf("%w: %s", ErrNoChart, there), hard: true})
 		}
 	}
 	for _, set := range s.o.Set {
@@ -304,7 +366,7 @@ func (s *scanner) unknownCharts() {
 			matched = matched || c == '.' && known(set[:i])
 		}
 		if !matched {
-			s.warn("set %s: want NAME.key=value with the name of a chart", set)
+			s.fault(fault{file: "--set " + set, err: fmt.Errorf("%w, want NAME.key=value: %s", ErrNoChart, there), hard: true})
 		}
 	}
 }

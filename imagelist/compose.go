@@ -2,6 +2,7 @@ package imagelist
 
 import (
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -71,7 +72,7 @@ func (g parts) value(r role) string {
 	return strings.TrimSpace(g[r].value)
 }
 
-// inherited is what maps further out say for the images in them.
+// inherited are the settings of outer maps that hold for the images in them.
 type inherited struct {
 	registry, tag, version string
 	prefix                 string // registry and namespace
@@ -88,27 +89,54 @@ type composition struct {
 
 // otherThings are words before "repository" or "version" that tell of another
 // kind of repository.
-var otherThings = []string{"git", "helm", "chart", "maven", "npm", "apt", "yum", "pypi", "source", "schema", "database"}
+var otherThings = []string{"git", "helm", "chart", "maven", "npm", "apt", "yum", "pypi"}
+
+// otherWords are words of which the same holds, unless the value begins with a
+// registry: databaseRepository: quay.io/x/db.
+var otherWords = []string{"source", "schema", "database"}
 
 func notForImages(of string) bool {
+	return slices.ContainsFunc(otherThings, func(w string) bool { return strings.Contains(of, w) })
+}
+
+// mayBeOther reports whether the pairs of one name are for images only where one
+// of them begins with a registry.
+func mayBeOther(of string) bool {
 	switch of {
-	case "":
-		return false
 	case "api", "k8s", "db", "kube", "kubernetes":
 		return true
 	}
-	for _, w := range otherThings {
-		if strings.Contains(of, w) {
-			return true
+	return slices.ContainsFunc(otherWords, func(w string) bool { return strings.Contains(of, w) })
+}
+
+// dropOthers takes out the groups that are of something else. An apiVersion is
+// no tag.
+func dropOthers(groups map[string]*parts, order []string) []string {
+	return slices.DeleteFunc(order, func(of string) bool {
+		if !mayBeOther(of) {
+			return false
 		}
-	}
-	return false
+		g := groups[of]
+		for _, r := range []role{repositoryRole, baseRole, imageRole} {
+			host, _, _ := strings.Cut(g.value(r), "/")
+			if hasHost(g.value(r)) && !sourceHost[host] {
+				if strings.HasPrefix(of, "api") || strings.HasPrefix(of, "k") {
+					g[versionRole] = nil
+				}
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // compose finds the references that are split over pairs. imageKey says that
 // the map they stand in is the value of an image key.
 func compose(pairs []pair, imageKey bool, in inherited) []composition {
 	groups, order := grouped(pairs)
+	if !imageKey {
+		borrowVersions(groups, order)
+	}
 	var out []composition
 	for _, of := range order {
 		g := groups[of]
@@ -141,7 +169,30 @@ func grouped(pairs []pair) (groups map[string]*parts, order []string) {
 			g[r] = &pairs[i]
 		}
 	}
-	return groups, order
+	return groups, dropOthers(groups, order)
+}
+
+// borrowVersions gives a repository without a tag beside it the version of the
+// pair whose name ends alike: OPERATOR_AGENT_IMAGE_REPOSITORY, AGENT_VERSION.
+func borrowVersions(groups map[string]*parts, order []string) {
+	for _, of := range order {
+		g := groups[of]
+		if g[repositoryRole] == nil || !strings.Contains(norm(g[repositoryRole].key), "image") ||
+			g[tagRole] != nil || g[versionRole] != nil || g[digestRole] != nil {
+			continue
+		}
+		var from []*parts
+		for _, other := range order {
+			h := groups[other]
+			alone := h[repositoryRole] == nil && h[imageRole] == nil && h[baseRole] == nil && (h[tagRole] != nil || h[versionRole] != nil)
+			if alone && len(other) > 2 && strings.HasSuffix(of, other) {
+				from = append(from, h)
+			}
+		}
+		if len(from) == 1 {
+			g[tagRole], g[versionRole] = from[0][tagRole], from[0][versionRole]
+		}
+	}
 }
 
 // untagged returns the pairs that name a repository beside a tag that is left
@@ -219,13 +270,28 @@ func (g parts) compose(imageKey bool, in inherited) (composition, bool) {
 	return c, true
 }
 
+// joins reports whether a repository is only the namespace in which an image
+// has the name: quay.io/org and app.
+func joins(repository, name string) bool {
+	if name == "" || strings.ContainsAny(name, "/:@ ") || strings.ContainsAny(repository, ":@") && !hasHost(repository) || path.Base(repository) == name {
+		return false
+	}
+	space := repository
+	if hasHost(repository) {
+		_, space, _ = strings.Cut(repository, "/")
+	}
+	return !strings.Contains(strings.Trim(space, "/"), "/")
+}
+
 // base returns the reference without tag and digest, and the pair that it
 // stands in.
 func (g parts) base(imageKey bool, in inherited) (string, *pair) {
 	var base string
 	var at *pair
 	repository, image := g.value(repositoryRole), g.value(imageRole)
-	switch {
+	switch name := g.value(nameRole); {
+	case imageKey && repository != "" && image == "" && g[tagRole] != nil && joins(repository, name):
+		base, at = strings.TrimSuffix(repository, "/")+"/"+name, g[repositoryRole]
 	case repository != "" && image != "" && !strings.ContainsAny(image, "/:@"):
 		base, at = strings.TrimSuffix(repository, "/")+"/"+image, g[imageRole]
 	case image != "":

@@ -12,14 +12,14 @@ import (
 
 // documentation are keys of a ConfigMap whose text is for people, or an
 // example: knative's _example.
-var documentation = regexp.MustCompile(`(?i)^_|^(readme|notes|changelog|license|copying)\b|\.(md|markdown|rst|adoc|html?|css|js|svg|lua|promql|rules)$`)
+var documentation = regexp.MustCompile(`(?i)^_|^(readme|notes|changelog|license|copying)\b|\.(md|markdown|rst|adoc|html?|css|js|svg|lua|promql|rules|example|sample|bak|orig)$`)
 
 // configMap looks at the values of a ConfigMap: single settings, and files.
 func (s *scanner) configMap(p place, n *yaml.Node) {
 	s.settings(p, get(n, "data"), "data")
 }
 
-// secret looks at what a Secret says in the clear; what is encoded may be the
+// secret looks at the plain texts of a Secret; an encoded text may be the
 // settings of a program too, but says less surely that it is used.
 func (s *scanner) secret(p place, n *yaml.Node) {
 	s.settings(p, get(n, "stringData"), "stringData")
@@ -60,7 +60,7 @@ func (s *scanner) settings(p place, data *yaml.Node, path string) {
 			s.setting(p, v, "configmap")
 		default:
 			if r, ok := hosted(v.value); ok {
-				s.found(p, v.line, v.field, v.value, "configmap-value", Low, r)
+				s.found(p, spot{v.line, v.field, v.value, "configmap-value"}, Low, r)
 			}
 		}
 	}
@@ -105,7 +105,7 @@ func mayHoldPods(s string) bool {
 }
 
 // embeddedPods takes the pod specs of a document in a string whose key does
-// not say what it is.
+// not tell its kind.
 func (s *scanner) embeddedPods(p place, n *yaml.Node, field string) {
 	if p.embedded >= maxEmbedded || len(n.Value) > maxDocument {
 		return
@@ -132,6 +132,10 @@ func (s *scanner) embeddedDocument(p place, n *yaml.Node) {
 	}
 	w := walker{s: s, p: p}
 	if isSeq(n) && s.jsonPatch(p, n) {
+		return
+	}
+	if p.images { // of a variable that speaks of images: each value is one
+		w.value(entry{key: "images", value: n}, "", inherited{}, 0)
 		return
 	}
 	if isSeq(n) {
@@ -183,17 +187,20 @@ func (s *scanner) lines(p place, text string) {
 			continue
 		}
 		if v := judge(a.key, a.value); v.confidence == High && (isImageKey(a.key) || strings.Contains(a.value, "/")) {
-			s.add(p, a.line, a.field, a.value, "text", High)
+			s.add(p, spot{a.line, a.field, a.value, "text"}, High)
 		} else if v.reason != "" && strings.ContainsAny(a.value, "/:") {
-			s.reject(p, a.line, a.field, a.value, "text", v.reason)
+			s.reject(p, spot{a.line, a.field, a.value, "text"}, v.reason)
 		}
 	}
 }
 
 var commentedDefault = regexp.MustCompile(`^\s*#+\s*(?:- )?["']?([A-Z][A-Z0-9_]*IMAGE[A-Z0-9_]*)["']?\s*:\s*["']?([^\s"']+)["']?\s*$`)
 
+var commentedGap = cause{Doubtful, "commented", "commented out: the program pulls the image that is compiled into it, perhaps this one",
+	"add it to manifests/imageList if the program uses it, " + declare}
+
 // commentedDefaults names the settings of images that a file has commented
-// out: the program then uses what is compiled into it.
+// out: the program then uses the images that are compiled into it.
 func (s *scanner) commentedDefaults(name string, data []byte) {
 	n := 0
 	for l := range strings.Lines(string(data)) {
@@ -206,8 +213,7 @@ func (s *scanner) commentedDefaults(name string, data []byte) {
 			continue
 		}
 		if v := judge(m[1], m[2]); v.confidence == High {
-			s.res.Unresolved = append(s.res.Unresolved, Gap{File: name, Line: n, Field: m[1], Text: m[2],
-				Reason: "commented out: the program pulls the image that is compiled into it, perhaps this one"})
+			s.addGap(commentedGap, Gap{Subject: name, File: name, Line: n, Field: m[1], Text: m[2]})
 		}
 	}
 }

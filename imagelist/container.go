@@ -31,14 +31,16 @@ func (s *scanner) environment(p place, ct *yaml.Node, path string) {
 			continue
 		}
 		if r, ok := repositoryAlone(v.value); ok && tagged[r] && speaksOfImage(v.key) {
-			s.reject(p, v.line, v.field, v.value, "env", "a repository; another variable names it with a tag")
+			s.reject(p, spot{v.line, v.field, v.value, "env"}, repositoryReason+"; another variable names it with a tag")
 			continue
 		}
 		value := strings.TrimSpace(v.value)
 		switch {
 		case value == "":
 		case strings.HasPrefix(value, "{") || strings.HasPrefix(value, "["), mayHoldPods(value):
-			s.embedded(p, nodes[v.key], v.field)
+			q := p
+			q.images, q.settings = speaksOfImage(v.key), true
+			s.embedded(q, nodes[v.key], v.field)
 		case strings.ContainsAny(value, "\n,; "):
 			s.references(p, v, speaksOfImage(v.key), "env")
 		case strings.Contains(value, "=") && !strings.Contains(value, "@sha256:"):
@@ -109,7 +111,7 @@ func (s *scanner) composed(p place, pairs []pair, rule string) map[string]bool {
 		if !c.speaksOfImage() {
 			continue
 		}
-		s.add(p, c.at.line, c.at.field, c.written, rule, c.confidence)
+		s.add(p, spot{c.at.line, c.at.field, c.written, rule}, c.confidence)
 		for _, u := range c.used {
 			used[u.key] = true
 		}
@@ -142,24 +144,26 @@ func (s *scanner) setting(p place, v pair, rule string) {
 		got := judge(v.key, value)
 		switch {
 		case got.confidence == Medium && repositoryOnly(v.key):
-			s.reject(p, v.line, v.field, value, rule, "a repository; the tag is added by the program")
+			s.reject(p, spot{v.line, v.field, value, rule}, repositoryReason+"; the tag is added by the program")
 		case got.confidence != "":
-			s.add(p, v.line, v.field, value, rule, got.confidence)
+			s.add(p, spot{v.line, v.field, value, rule}, got.confidence)
 		case got.reason == "a placeholder" && p.embedded == 0 && strings.Contains(value, "/"):
-			s.gap(p, v.line, v.field, value, "a placeholder, to be replaced before the object is used")
+			s.gap(p, spot{v.line, v.field, value, ""}, placeholderGap, "")
 		case got.reason != "" && strings.ContainsAny(value, "/:@") && !strings.HasPrefix(value, "/"):
-			s.reject(p, v.line, v.field, value, rule, got.reason)
+			s.reject(p, spot{v.line, v.field, value, rule}, got.reason)
 		}
 		return
 	}
 	if r, ok := hosted(value); ok {
 		if isJudged(v.key) {
-			s.reject(p, v.line, v.field, value, rule, "allowed or refused, not pulled")
+			s.reject(p, spot{v.line, v.field, value, rule}, "allowed or refused, not pulled")
 			return
 		}
-		s.found(p, v.line, v.field, value, rule+"-value", Medium, r)
+		s.found(p, spot{v.line, v.field, value, rule + "-value"}, Medium, r)
 	}
 }
+
+const repositoryReason = "a repository"
 
 var repositoryKey = regexp.MustCompile(`(?i)base|repo|prefix|name$|registr`)
 
@@ -191,11 +195,11 @@ func (s *scanner) references(p place, v pair, images bool, rule string) {
 			switch {
 			case keyed && strings.ContainsAny(value, "/:"):
 				if got := judge(key, value); got.confidence.Mirrored() {
-					s.add(p, line, v.field, value, rule+"-list", got.confidence)
+					s.add(p, spot{line, v.field, value, rule + "-list"}, got.confidence)
 				}
 			default:
 				if r, ok := hosted(value); ok {
-					s.found(p, line, v.field, value, rule+"-value", Medium, r)
+					s.found(p, spot{line, v.field, value, rule + "-value"}, Medium, r)
 				}
 			}
 		}
@@ -332,7 +336,7 @@ func (s *scanner) podAnnotations(p place, n *yaml.Node, path string) {
 	for _, e := range entries(n) {
 		if isScalar(e.value) && annotationOfImage(e.key) && !used[e.key] {
 			if v := judge(e.key, e.value.Value); v.confidence.Mirrored() {
-				s.add(p, e.value.Line, atKey(path+".metadata.annotations", e.key), strings.TrimSpace(e.value.Value), "annotation", Medium)
+				s.add(p, spot{e.value.Line, atKey(path+".metadata.annotations", e.key), strings.TrimSpace(e.value.Value), "annotation"}, Medium)
 			}
 		}
 	}
@@ -345,7 +349,7 @@ func (s *scanner) objectAnnotations(p place, n *yaml.Node) {
 	for _, e := range entries(get(n, "metadata", "annotations")) {
 		if isScalar(e.value) && annotationOfImage(e.key) {
 			if v := judge(e.key, e.value.Value); v.confidence.Mirrored() {
-				s.add(p, e.value.Line, atKey("metadata.annotations", e.key), strings.TrimSpace(e.value.Value), "annotation", Optional)
+				s.add(p, spot{e.value.Line, atKey("metadata.annotations", e.key), strings.TrimSpace(e.value.Value), "annotation"}, Optional)
 			}
 		}
 	}

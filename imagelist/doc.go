@@ -8,9 +8,9 @@
 // the same steps: pod specs wherever they stand, image fields of custom
 // resources, references split over several fields, the environment and the
 // arguments of containers, the contents of ConfigMaps, and a table of
-// operators that derive an image from kind and version (operators.go). What
-// looked like an image and is none is kept with the reason; what cannot be
-// known from the files is a [Gap].
+// operators that derive an image from kind and version (operators.go). A text
+// that looked like an image and is none is kept with the reason. A place whose
+// images the files do not tell is a [Gap].
 //
 // The package never touches the network. Its cost is bounded for any input:
 // limits.go has the limits.

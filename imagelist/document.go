@@ -22,7 +22,7 @@ type document struct {
 // docError is why one document of a file does not parse.
 type docError struct {
 	line int
-	text string // what stands at that line
+	text string // the content of that line
 	err  error
 }
 
@@ -39,7 +39,12 @@ func documents(data []byte) (docs []document, faults []docError) {
 			return docs, nil
 		}
 	}
-	for _, c := range splitYAML(data) {
+	return parse(splitYAML(data))
+}
+
+// parse parses each chunk as a document.
+func parse(chunks []chunk) (docs []document, faults []docError) {
+	for _, c := range chunks {
 		node, err := parseYAML(c.data)
 		if err != nil {
 			line, err := yamlErrorLine(err)
@@ -79,6 +84,27 @@ func splitYAML(data []byte) []chunk {
 	return append(out, chunk{data[start:], startLine})
 }
 
+// helmSeparator divides the documents of a rendering, as Helm's
+// releaseutil.SplitManifests does: "---" at the start of a line, whatever
+// follows.
+var helmSeparator = regexp.MustCompile(`(?:^|\s*\n)---\s*`)
+
+// splitHelm cuts the rendering of a template as Helm does before it hands the
+// documents to the cluster.
+func splitHelm(data []byte) []chunk {
+	var out []chunk
+	start, line := 0, 0
+	for _, at := range append(helmSeparator.FindAllIndex(data, -1), []int{len(data), len(data)}) {
+		part := data[start:at[0]]
+		if len(bytes.TrimSpace(part)) > 0 {
+			out = append(out, chunk{part, line})
+		}
+		line += bytes.Count(data[start:at[1]], []byte{'\n'})
+		start = at[1]
+	}
+	return out
+}
+
 func isMarker(l []byte) bool {
 	if !bytes.HasPrefix(l, []byte("---")) {
 		return false
@@ -86,7 +112,7 @@ func isMarker(l []byte) bool {
 	return len(l) == 3 || l[3] == '\n' || l[3] == '\r' || l[3] == ' ' || l[3] == '\t'
 }
 
-// onlyDirectives reports whether data is what may stand before the first
+// onlyDirectives reports whether data may stand before the first
 // marker: %YAML and %TAG lines.
 func onlyDirectives(data []byte) bool {
 	seen := false
@@ -117,7 +143,7 @@ func parseYAML(data []byte) (*yaml.Node, error) {
 		}
 		return nil, err
 	}
-	// What stands after the document is an error, or nothing.
+	// Text after the document is an error.
 	if err := dec.Decode(&more); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
@@ -130,7 +156,7 @@ func parseYAML(data []byte) (*yaml.Node, error) {
 var errTooLarge = errors.New("document too large")
 
 // checkSize refuses a document whose nodes would take too much memory. It
-// counts what separates nodes, which is cheap and never too low by more than
+// counts the separators of nodes, which is cheap and never too low by more than
 // a small factor.
 func checkSize(data []byte) error {
 	if len(data) > maxDocument {

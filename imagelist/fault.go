@@ -29,9 +29,11 @@ func (f fault) Error() string {
 
 func (f fault) Unwrap() error { return f.err }
 
+var faultGap = cause{Open, "fault", "", "correct the file, " + declare}
+
 func (s *scanner) fault(f fault) {
 	if !f.hard && s.o.Lenient {
-		s.res.Warnings = append(s.res.Warnings, f.Error())
+		s.addGap(faultGap, Gap{Subject: f.file, File: f.file, Line: f.line, Text: shorten(f.text), Reason: f.err.Error()})
 		return
 	}
 	s.faults = append(s.faults, f)
@@ -51,6 +53,9 @@ func (s *scanner) err() error {
 			continue
 		}
 		errs = append(errs, f)
+	}
+	if more := len(errs) - maxFaults; more > 0 {
+		errs = append(errs[:maxFaults], fmt.Errorf("and %d more faults", more))
 	}
 	return errors.Join(errs...)
 }

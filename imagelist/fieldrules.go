@@ -17,7 +17,7 @@ var knownFields = []fieldRule{
 }
 
 // A nodeImage is a map of a custom resource with the parts of an image whose
-// tag the operator completes by what it finds on each node.
+// tag the operator completes by facts of each node.
 type nodeImage struct {
 	kind, group string
 	path        string
@@ -29,6 +29,9 @@ var nodeImages = []nodeImage{
 	{"NVIDIADriver", "nvidia.com", "spec"},
 	{"NicClusterPolicy", "mellanox.com", "spec.ofedDriver"},
 }
+
+var nodeTagGap = cause{Open, "node-tag", "the operator adds the operating system of each node to the tag",
+	"add the image for your nodes to manifests/imageList, and declare it in " + RulesFile + ": gap {subject} because REASON"}
 
 // forNodes reports whether the image composed at a path is completed on each
 // node; one with a digest is not.
@@ -92,7 +95,7 @@ func (s *scanner) imageAt(p place, n *yaml.Node, field string, c Confidence) {
 		}
 	case yaml.MappingNode:
 		for _, got := range compose(scalarPairs(p, entries(n), field, nil), true, inherited{}) {
-			s.add(p, got.at.line, got.at.field, got.written, "field-rule", c)
+			s.add(p, spot{got.at.line, got.at.field, got.written, "field-rule"}, c)
 		}
 	}
 }

@@ -35,6 +35,7 @@ func (s *scanner) custom(p place, n *yaml.Node) {
 		return
 	}
 	s.objectAnnotations(p, n)
+	n = withDefaults(n)
 	derived := s.operator(p, n)
 	w := walker{s: s, p: p, derived: derived}
 	for _, e := range entries(n) {
@@ -51,7 +52,7 @@ func (s *scanner) custom(p place, n *yaml.Node) {
 func (s *scanner) quiet(p place, n *yaml.Node, path, kind string) {
 	for _, e := range entries(n) {
 		if isScalar(e.value) && norm(e.key) == "image" {
-			s.reject(p, e.value.Line, atKey(path, e.key), e.value.Value, "image-field", "objects of kind "+kind+" name images, but nothing pulls them")
+			s.reject(p, spot{e.value.Line, atKey(path, e.key), e.value.Value, "image-field"}, "objects of kind "+kind+" name images, but nothing pulls them")
 		}
 		s.quiet(p, e.value, atKey(path, e.key), kind)
 	}
@@ -94,6 +95,10 @@ func (w walker) value(e entry, path string, in inherited, depth int) {
 			w.s.embedded(w.p, e.value, path)
 		case mayHoldPods(e.value.Value):
 			w.s.embeddedPods(w.p, e.value, path)
+		case w.p.settings:
+			if r, ok := hosted(e.value.Value); ok {
+				w.s.found(w.p, spot{e.value.Line, path, e.value.Value, "env-value"}, Medium, r)
+			}
 		}
 	case yaml.SequenceNode:
 		w.list(e, path, in, depth)
@@ -179,9 +184,9 @@ func (w walker) fields(n *yaml.Node, path, key string, in inherited, depth int) 
 	pairs := scalarPairs(w.p, es, path, skip)
 	for _, c := range compose(pairs, imageKey, in) {
 		if forNodes(w.p, path, c) {
-			w.s.gap(w.p, c.at.line, c.at.field, c.written, "the operator adds the operating system of each node to the tag")
+			w.s.gap(w.p, spot{c.at.line, c.at.field, c.written, ""}, nodeTagGap, "")
 		} else {
-			w.found(c.at.line, c.at.field, c.written, "split-fields", c.confidence)
+			w.found(spot{c.at.line, c.at.field, c.written, "split-fields"}, c.confidence)
 		}
 		for _, u := range c.used {
 			skip[u.key] = true
@@ -189,7 +194,7 @@ func (w walker) fields(n *yaml.Node, path, key string, in inherited, depth int) 
 	}
 	for _, r := range untagged(pairs, imageKey) {
 		if !skip[r.key] {
-			w.s.gap(w.p, r.line, r.field, r.value, "the program adds the tag")
+			w.s.gap(w.p, spot{r.line, r.field, r.value, ""}, programTagGap, "")
 			skip[r.key] = true
 		}
 	}
@@ -280,8 +285,8 @@ func looksLikeContainer(es []entry) bool {
 	return image && more
 }
 
-// release is an official image of Docker Hub with the number of a release.
-var release = regexp.MustCompile(`^[a-z][a-z0-9-]{2,}:v?[0-9]+\.[0-9]`)
+// releaseTag is an official image of Docker Hub with the number of a release.
+var releaseTag = regexp.MustCompile(`^[a-z][a-z0-9-]{2,}:v?[0-9]+\.[0-9]`)
 
 // insideImage looks at a string in the map of an image key: all of the
 // reference, or one of several images.
@@ -290,7 +295,7 @@ func (w walker) insideImage(e entry, path string) {
 	case "value", "ref", "reference", "url", "uri", "fullname", "image", "full", "path":
 		w.candidate("image", e.value.Value, e.value.Line, atKey(path, e.key))
 	default:
-		if v := judge("image", e.value.Value); v.confidence == High && (strings.Contains(e.value.Value, "/") || release.MatchString(e.value.Value)) {
+		if v := judge("image", e.value.Value); v.confidence == High && (strings.Contains(e.value.Value, "/") || releaseTag.MatchString(e.value.Value)) {
 			w.candidate("image", e.value.Value, e.value.Line, atKey(path, e.key))
 		}
 	}
@@ -307,39 +312,41 @@ func (w walker) candidate(key, value string, line int, path string) {
 	}
 	switch {
 	case v.confidence == "" && v.reason == "":
-		w.s.rejectWord(w.p, line, path, value, "image-field")
+		w.s.rejectWord(w.p, spot{line, path, value, "image-field"})
 	case v.confidence == "":
 		if v.reason == "a placeholder" && w.p.embedded == 0 {
-			w.s.gap(w.p, line, path, value, "a placeholder, to be replaced before the object is used")
+			w.s.gap(w.p, spot{line, path, value, ""}, placeholderGap, "")
 			return
 		}
-		w.s.reject(w.p, line, path, value, "image-field", v.reason)
+		w.s.reject(w.p, spot{line, path, value, "image-field"}, v.reason)
 	default:
-		w.found(line, path, plain(value), "image-field", v.confidence)
+		w.found(spot{line, path, plain(value), "image-field"}, v.confidence)
 	}
 }
 
 // rejectWord records a plain word in a place for an image.
-func (s *scanner) rejectWord(p place, line int, path, value, rule string) {
-	if value = strings.TrimSpace(value); value != "" && hasLetter(value) {
-		s.reject(p, line, path, value, rule, "a plain word: neither registry, tag nor digest")
+func (s *scanner) rejectWord(p place, at spot) {
+	if at.written = strings.TrimSpace(at.written); hasLetter(at.written) {
+		s.reject(p, at, "a plain word: neither registry, tag nor digest")
 	}
 }
 
-func (w walker) found(line int, path, written, rule string, c Confidence) {
-	w.s.add(w.p, line, path, written, rule, c)
+func (w walker) found(at spot, c Confidence) {
+	w.s.add(w.p, at, c)
 }
 
 // add adds a finding whose reference is known to parse.
-func (s *scanner) add(p place, line int, path, written, rule string, c Confidence) {
-	v := judge("image", written)
+func (s *scanner) add(p place, at spot, c Confidence) {
+	v := judge("image", at.written)
 	if isNamespace(v.ref) {
-		s.gap(p, line, path, written, v.reason)
+		c := namespaceGap
+		c.reason = v.reason
+		s.gap(p, at, c, "")
 		return
 	}
 	if v.ref.Repository == "" {
-		s.reject(p, line, path, written, rule, v.reason)
+		s.reject(p, at, v.reason)
 		return
 	}
-	s.found(p, line, path, written, rule, c, v.ref)
+	s.found(p, at, c, v.ref)
 }

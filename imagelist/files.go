@@ -58,15 +58,17 @@ func MetadataVersion(fsys fs.FS) string {
 	return text(n, "version")
 }
 
-// chartFile is what makes a directory a chart.
+// chartFile makes a directory a chart.
 const chartFile = "Chart.yaml"
 
 // Telling reports whether Scan looks at a file outside the directories that are
 // made for manifests for its name alone: it makes its directory a chart, or is a
 // kustomization.
-func Telling(name string) bool { return path.Base(name) == chartFile || kustomizationFile(name) }
+func Telling(name string) bool {
+	return path.Base(name) == chartFile || kustomizationFile(name) || containerdFile(name)
+}
 
-// HasObjects reports whether f holds what Scan would look at in a file outside
+// HasObjects reports whether f holds objects that Scan would look at in a file outside
 // the directories that are made for manifests. It reads through buf, of 4 KiB or
 // more.
 func HasObjects(f io.ReadSeeker, buf []byte) (bool, error) {
@@ -151,10 +153,10 @@ func holdsAPIVersion(b []byte) bool {
 }
 
 // podWords are in every object, in every pod spec (initContainers too), and in
-// objects that tell what others need: the kinds that a CRD brings, and those of
+// objects that others depend on: the CRDs, and the objects of
 // the families of operators.
 var podWords = func() [][]byte {
-	words := [][]byte{[]byte("apiVersion"), []byte("kind"), []byte("ontainers"), []byte("image"), []byte("CustomResourceDefinition")}
+	words := [][]byte{[]byte("apiVersion"), []byte("kind"), []byte("ontainers"), []byte("image"), []byte("CustomResourceDefinition"), []byte("kubeadm.k8s.io")}
 	for _, f := range families {
 		words = append(words, []byte(f.kind))
 	}

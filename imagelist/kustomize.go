@@ -11,10 +11,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A kustomization is one kustomization file: what it builds from, and the
+// A kustomization is one kustomization file: its sources, and the
 // images that it puts in place of others, as kubectl's kustomize does it.
 type kustomization struct {
 	place  place
+	node   *yaml.Node
 	from   []string // resources, bases and components that are in the rootfs
 	remote bool     // others are elsewhere, so an override may be for one of those
 	images []override
@@ -30,6 +31,12 @@ type override struct {
 	used                               bool // some image was replaced by it
 }
 
+var (
+	chartElsewhereGap   = cause{Open, "elsewhere", "a chart from elsewhere; its images are not in these files", elsewhereGap.remedy}
+	brokenKustomization = cause{Open, "kustomization", "is not there, so that the kustomization cannot be built",
+		"put the file there, or take the line out, " + declare}
+)
+
 func kustomizationFile(name string) bool {
 	return slices.Contains(kustomizationNames[:], path.Base(name))
 }
@@ -37,13 +44,13 @@ func kustomizationFile(name string) bool {
 var kustomizationNames = [...]string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
 
 // kustomization notes a kustomization, and looks at the objects and settings
-// that stand in it. What it does to the images of other files is known only
+// that stand in it. Its effect on the images of other files is known only
 // when all have been read: see kustomize.
 func (s *scanner) kustomization(p place, n *yaml.Node) {
 	if p.object == "" {
 		p.object = "Kustomization"
 	}
-	k := &kustomization{place: p}
+	k := &kustomization{place: p, node: n}
 	for _, key := range []string{"resources", "bases", "components"} {
 		for i, it := range items(get(n, key)) {
 			switch name := path.Join(path.Dir(p.file), it.Value); {
@@ -54,9 +61,9 @@ func (s *scanner) kustomization(p place, n *yaml.Node) {
 				s.embedded(p, it, atIndex(key, i))
 			case isRemote(it.Value):
 				k.remote = true
-				s.gap(p, it.Line, atIndex(key, i), it.Value, "built from elsewhere; its images are not in these files")
+				s.gap(p, spot{it.Line, atIndex(key, i), it.Value, ""}, elsewhereGap, "")
 			default:
-				s.warn("%s: %s names %s, which is not there", p.file, atIndex(key, i), it.Value)
+				s.gap(p, spot{it.Line, atIndex(key, i), it.Value, ""}, brokenKustomization, p.file)
 			}
 		}
 	}
@@ -64,7 +71,7 @@ func (s *scanner) kustomization(p place, n *yaml.Node) {
 		k.remote = true
 		w := walker{s: s, p: p}
 		w.fields(it, atIndex("helmCharts", i), "", inherited{}, 0)
-		s.gap(p, it.Line, atIndex("helmCharts", i), text(it, "name"), "a chart from elsewhere; its images are not in these files")
+		s.gap(p, spot{it.Line, atIndex("helmCharts", i), text(it, "name"), ""}, chartElsewhereGap, "")
 	}
 	k.remote = k.remote || len(k.from) == 0 || len(items(get(n, "configurations"))) > 0
 	for i, it := range items(get(n, "images")) {
@@ -117,7 +124,7 @@ func (s *scanner) patches(p place, n *yaml.Node) {
 func (s *scanner) patchFile(name string) {
 	data, err := readLimited(s.fsys, name, maxFile)
 	if err != nil {
-		s.warn("read the patch %s: %v", name, err)
+		s.addGap(brokenKustomization, Gap{File: name, Reason: "the patch cannot be read: " + err.Error()})
 		return
 	}
 	docs, _ := documents(data)
@@ -157,7 +164,7 @@ func (s *scanner) jsonPatch(p place, list *yaml.Node) bool {
 	return found
 }
 
-// generators looks at what a kustomization makes ConfigMaps of.
+// generators looks at the sources of a kustomization's ConfigMaps.
 func (s *scanner) generators(p place, n *yaml.Node) {
 	for i, it := range items(get(n, "configMapGenerator")) {
 		at := atIndex("configMapGenerator", i)
@@ -182,7 +189,7 @@ func (s *scanner) generators(p place, n *yaml.Node) {
 			}
 			content, err := readLimited(s.fsys, name, maxDocument)
 			if err != nil {
-				s.warn("read what %s generates from: %v", p.file, err)
+				s.addGap(brokenKustomization, Gap{File: p.file, Object: p.object, Text: name, Reason: "generates from a file that cannot be read: " + err.Error()})
 				continue
 			}
 			s.embedded(place{file: name, object: "ConfigMap/" + text(it, "name")},
@@ -196,7 +203,7 @@ func (s *scanner) generators(p place, n *yaml.Node) {
 const maxBuilds = 100_000
 
 // kustomize replaces the images of files that are only used through
-// kustomizations by what those make of them.
+// kustomizations by their results.
 func (s *scanner) kustomize() {
 	if len(s.kustomizations) == 0 {
 		return
@@ -216,9 +223,13 @@ func (s *scanner) kustomize() {
 			b.files[f.File] = append(b.files[f.File], i)
 		}
 	}
+	var top []*kustomization
 	for _, k := range s.kustomizations {
 		if !inner[path.Dir(k.place.file)] && !inner[k.place.file] {
 			b.build(k, nil)
+			if kustomizationFile(k.place.file) && text(k.node, "kind") != "Component" {
+				top = append(top, k)
+			}
 		}
 	}
 	b.replace()
@@ -227,6 +238,7 @@ func (s *scanner) kustomize() {
 			s.unmatched(k, o)
 		}
 	}
+	b.buildAll(top)
 }
 
 // A kustomizer follows the kustomizations that no other uses down to the files
@@ -235,7 +247,7 @@ type kustomizer struct {
 	s       *scanner
 	at      map[string]*kustomization // by directory
 	files   map[string][]int          // the findings of each file
-	results map[int][]result          // what each finding becomes, for each way to it
+	results map[int][]result          // the images that each finding becomes, for each way to it
 	builds  int
 }
 
@@ -245,7 +257,7 @@ type result struct {
 	by      *override
 }
 
-// build goes through what k is built from; chain are the kustomizations around
+// build goes through the sources of k; chain are the kustomizations around
 // it, the innermost last.
 func (b *kustomizer) build(k *kustomization, chain []*kustomization) {
 	if slices.Contains(chain, k) {
@@ -277,7 +289,8 @@ func (b *kustomizer) build(k *kustomization, chain []*kustomization) {
 
 var imageEnd = regexp.MustCompile(`(:[\w.{}-]*)?(@sha256:[0-9a-f]*)?$`)
 
-// apply returns what the override makes of an image, and whether it is for it:
+// apply returns the image that the override puts in the place of written, and
+// whether the override is for that image:
 // by the name as it is written, as kustomize compares.
 func (o *override) apply(written string) (string, bool) {
 	name, tag := splitTag(written)
@@ -301,7 +314,7 @@ func (o *override) apply(written string) (string, bool) {
 	return name + end, true
 }
 
-// replace adds what the findings become, and rejects those that are used in no
+// replace adds the images that overrides make, and rejects findings that are used in no
 // other way.
 func (b *kustomizer) replace() {
 	var kept []Finding
@@ -313,7 +326,7 @@ func (b *kustomizer) replace() {
 			if r.by != nil {
 				p := r.by.place
 				p.object, p.limit, p.reason = f.Object, f.Confidence, f.Reason
-				b.s.add(p, r.by.line, r.by.field, r.written, "kustomization", f.Confidence)
+				b.s.add(p, spot{r.by.line, r.by.field, r.written, "kustomization"}, f.Confidence)
 			}
 		}
 		unchanged := func(r result) bool { return r.by == nil }
@@ -336,8 +349,8 @@ func (s *scanner) unmatched(k *kustomization, o override) {
 	}
 	written, _ := o.apply(o.name)
 	if k.remote {
-		s.add(o.place, o.line, o.field, written, "kustomization", Medium)
+		s.add(o.place, spot{o.line, o.field, written, "kustomization"}, Medium)
 		return
 	}
-	s.add(o.place.optional("nothing that it is built from names "+o.name), o.line, o.field, written, "kustomization", Medium)
+	s.add(o.place.optional("nothing that it is built from names "+o.name), spot{o.line, o.field, written, "kustomization"}, Medium)
 }

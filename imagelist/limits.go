@@ -15,8 +15,11 @@ const (
 	maxLine     = 64 << 10 // bytes of a line in an image list
 	maxEmbedded = 3        // documents inside strings inside documents
 
-	maxChart       = 100 << 20 // bytes of a chart's files
-	maxChartRender = 64 << 20  // bytes of a chart's rendering
-	maxRenderHeap  = 512 << 20 // bytes that rendering one chart may add to the heap
-	maxRenderTime  = 20 * time.Second
+	maxKeptCharts  = 64 << 20         // bytes of charts in memory that wait to be rendered
+	maxChart       = 100 << 20        // bytes of a chart's files
+	maxChartRender = 64 << 20         // bytes of a chart's rendering
+	maxRenderHeap  = 512 << 20        // bytes that rendering one chart may add to the heap
+	maxRenderTime  = 60 * time.Second // of one processor, for rendering one chart
+
+	maxFaults = 20 // faults that the error of a scan tells
 )

@@ -2,6 +2,7 @@ package imagelist
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -22,6 +23,19 @@ func (s *scanner) readLists() {
 	for _, l := range s.o.Ignored {
 		s.ignoredList(l)
 	}
+}
+
+// ReadAuthLists returns the findings of image lists with authentication, in
+// the order of their lines, each with its credential. Scan finds the same; a
+// caller that keeps the result of a scan without credentials puts them back
+// with these. The error joins the faults as that of Scan does, and shows
+// nothing of a list's content.
+func ReadAuthLists(lists []List) ([]Finding, error) {
+	s := newScanner(context.Background(), Options{})
+	for _, l := range lists {
+		s.authList(l)
+	}
+	return s.res.Found, s.err()
 }
 
 // listLines calls f with each line that says something: comments, blanks,
@@ -87,16 +101,16 @@ func listed(text string) (Finding, error) {
 	return f, nil
 }
 
-// why is the reason in an error of ref.Parse, without the text that the
+// why returns err of ref.Parse without the text that it is about, which the
 // caller names already.
 func why(err error) error {
-	if _, reason, ok := strings.Cut(err.Error(), "\": "); ok {
-		return fmt.Errorf("%w: %s", ref.ErrInvalid, reason)
+	if e, ok := errors.AsType[*ref.Error](err); ok {
+		return fmt.Errorf("%w: %s", ref.ErrInvalid, e.Reason)
 	}
 	return err
 }
 
-// addListed adds what a list names, unless another line gives the same name
+// addListed adds the image of a line, unless another line gives the same name
 // another source.
 func (s *scanner) addListed(f Finding) {
 	for _, g := range s.res.Found {
@@ -110,7 +124,7 @@ func (s *scanner) addListed(f Finding) {
 }
 
 // authList reads a YAML list of {registry, username, password, images}. No
-// error shows what the file says, since it holds passwords.
+// error quotes the file, since it holds passwords.
 func (s *scanner) authList(l List) {
 	bad := func(line int, err error) { s.fault(fault{file: l.Name, line: line, err: err, hard: true}) }
 	docs, faults := documents(l.Content)

@@ -47,11 +47,11 @@ func (s *scanner) addLocal(c *source, ch *chart.Chart, dir, at string, depth int
 		}
 		rel, ok := strings.CutPrefix(d.Repository, "file://")
 		from := path.Join(dir, rel)
-		if !ok || path.IsAbs(rel) || !fs.ValidPath(from) || from == "." || !s.isChart(from) || strings.HasPrefix(c.path+"/", from+"/") {
+		if !ok || path.IsAbs(rel) || !fs.ValidPath(from) || from == "." || !isChart(c.fsys, from) || strings.HasPrefix(c.path+"/", from+"/") {
 			continue
 		}
 		carried[d.Name] = true // another alias renders the same files
-		files, err := s.chartFiles(from)
+		files, err := s.chartFiles(c.fsys, from)
 		if err != nil {
 			return err
 		}

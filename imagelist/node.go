@@ -19,7 +19,7 @@ type entry struct {
 	line  int        // of the key
 }
 
-// follow returns what n stands for: the anchored node of an alias.
+// follow returns n, or the anchored node of an alias.
 func follow(n *yaml.Node) *yaml.Node {
 	for i := 0; n != nil && n.Kind == yaml.AliasNode && i < 32; i++ {
 		n = n.Alias

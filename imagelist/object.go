@@ -1,6 +1,7 @@
 package imagelist
 
 import (
+	"path"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -22,6 +23,8 @@ type place struct {
 	podSpecsOnly bool       // a file outside the directories made for objects
 	rendered     bool       // lines are those of a chart's rendering
 	embedded     int        // how many strings the document is inside of
+	images       bool       // a string of images: each value in it is one
+	settings     bool       // a string of a program's settings: a hosted reference in it is one
 	fixed        int        // the line of a string whose inner lines are not the file's, 0 otherwise
 }
 
@@ -35,16 +38,16 @@ func (p place) optional(reason string) place {
 }
 
 // finding fills in the place of a finding.
-func (p place) finding(line int, field, written, rule string, c Confidence) Finding {
-	f := Finding{File: p.file, Line: line, Object: p.object, Field: p.prefix + field, Written: written,
-		Rule: rule, Confidence: c.weaker(p.limit)}
+func (p place) finding(at spot, c Confidence) Finding {
+	f := Finding{File: p.file, Object: p.object, Field: p.prefix + at.field, Written: at.written,
+		Rule: at.rule, Confidence: c.weaker(p.limit)}
 	if f.Confidence == Optional {
 		f.Reason = p.reason
 	}
-	if p.fixed > 0 {
-		line = p.fixed
+	if f.Line = at.line; p.fixed > 0 {
+		f.Line = p.fixed
 	}
-	if f.Line = line; line > 0 {
+	if f.Line > 0 {
 		f.Line += p.base
 	}
 	if p.rendered {
@@ -54,34 +57,29 @@ func (p place) finding(line int, field, written, rule string, c Confidence) Find
 	return f
 }
 
-func (s *scanner) found(p place, line int, field, written, rule string, c Confidence, r ref.Reference) {
-	f := p.finding(line, field, written, rule, c)
+// A spot is a text inside a document that a rule looks at.
+type spot struct {
+	line    int    // in the document
+	field   string // path of the field
+	written string // the text itself, or the reference composed of several
+	rule    string
+}
+
+// found adds r, which the text at a spot names.
+func (s *scanner) found(p place, at spot, c Confidence, r ref.Reference) {
+	f := p.finding(at, c)
 	f.Reference, f.Source = r, r
 	s.res.Found = append(s.res.Found, f)
 }
 
-func (s *scanner) reject(p place, line int, field, written, rule, reason string) {
-	f := p.finding(line, field, shorten(written), rule, Low)
-	f.Reason = reason
-	if r, err := ref.Parse(written); err == nil {
+// reject keeps a text that only looked like an image, with the reason.
+func (s *scanner) reject(p place, at spot, reason string) {
+	f := p.finding(at, Low)
+	f.Reason, f.Written = reason, shorten(f.Written)
+	if r, err := ref.Parse(at.written); err == nil {
 		f.Reference, f.Source = r, r
 	}
 	s.res.Rejected = append(s.res.Rejected, f)
-}
-
-func (s *scanner) gap(p place, line int, field, written, reason string) {
-	if p.limit == Optional {
-		return
-	}
-	if p.embedded > 0 {
-		// A document in a ConfigMap is the template of a program.
-		s.reject(p, line, field, written, "embedded", reason)
-		return
-	}
-	f := p.finding(line, field, "", "", Low)
-	s.res.Unresolved = append(s.res.Unresolved, Gap{File: f.File, Line: f.Line, Object: f.Object, Field: f.Field,
-		Text: shorten(unmark(written)), Reason: reason})
-	s.gapLines = append(s.gapLines, f.Rendered)
 }
 
 // document looks at one document of a file.
@@ -101,8 +99,8 @@ func (s *scanner) document(p place, d document) {
 	s.object(p, d.node, "")
 }
 
-// object looks at one Kubernetes object. kind is what the list that it stands
-// in says of its items, for those that do not say it themselves.
+// object looks at one Kubernetes object. kind is that of the items of the list
+// around it, for objects that name none themselves.
 func (s *scanner) object(p place, n *yaml.Node, kind string) {
 	if k := text(n, "kind"); k != "" {
 		kind = k
@@ -131,6 +129,12 @@ func (s *scanner) object(p place, n *yaml.Node, kind string) {
 		}
 	}
 	s.kinds[p.group+"/"+kind] = true
+	if p.rendered && p.embedded == 0 {
+		s.objects++
+		if !strings.Contains(p.group, ".") || strings.HasSuffix(p.group, ".k8s.io") && kind != "CustomResourceDefinition" {
+			s.builtin++
+		}
+	}
 	s.fieldRules(p, n)
 	switch {
 	case kind == "CustomResourceDefinition":
@@ -141,6 +145,11 @@ func (s *scanner) object(p place, n *yaml.Node, kind string) {
 		s.workload(p, n)
 	case (kind == "Kustomization" || kind == "Component") && (p.group == "" || p.group == "kustomize.config.k8s.io"):
 		s.kustomization(p, n)
+	case kind == "ClusterConfiguration" && p.group == "kubeadm.k8s.io":
+		// Among manifests it is an object that nothing of Kubernetes takes.
+		if p.embedded == 0 && (s.areaOf(p.file) == other || strings.Contains(path.Base(p.file), "kubeadm")) {
+			s.kubeadmConfigs = append(s.kubeadmConfigs, kubeadmConfig{p, n})
+		}
 	case p.podSpecsOnly:
 		s.podSpecsIn(p, n, "")
 	case kind == "ConfigMap" && p.group == "":

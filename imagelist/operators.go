@@ -12,7 +12,7 @@ import (
 	"github.com/clusterimage/sealer/registry/ref"
 )
 
-// An operator is what is known of a kind of custom resource whose controller
+// An operator describes a kind of custom resource whose controller
 // derives an image from other fields than an image's.
 type operator struct {
 	group, kind string
@@ -26,8 +26,8 @@ type operator struct {
 	when string
 }
 
-// operators is data: what the documentation or the code of each operator
-// says. It is no list of images, only of how they are derived.
+// operators is data: it follows the documentation or the code of each operator.
+// It is no list of images, only of how they are derived.
 var operators = []operator{
 	// Elastic Cloud on Kubernetes: kind and version.
 	{"elasticsearch.k8s.elastic.co", "Elasticsearch", "docker.elastic.co/elasticsearch/elasticsearch:{spec.version}", "spec.image", ""},
@@ -54,11 +54,11 @@ var operators = []operator{
 	{"opensearch.opster.io", "OpenSearchCluster", "docker.io/opensearchproject/opensearch-dashboards:{spec.dashboards.version}", "spec.dashboards.image", ""},
 	{"opensearch.org", "OpenSearchCluster", "docker.io/opensearchproject/opensearch:{spec.general.version}", "spec.general.image", ""},
 	{"opensearch.org", "OpenSearchCluster", "docker.io/opensearchproject/opensearch-dashboards:{spec.dashboards.version}", "spec.dashboards.image", ""},
-	{"mongodbcommunity.mongodb.com", "MongoDBCommunity", "docker.io/mongodb/mongodb-community-server:{spec.version}-ubi8", "", ""},
+	{"mongodbcommunity.mongodb.com", "MongoDBCommunity", "quay.io/mongodb/mongodb-community-server:{spec.version}-ubi8", "", ""},
 	{"mysql.oracle.com", "InnoDBCluster", "container-registry.oracle.com/mysql/community-server:{spec.version}", "spec.imageRepository", ""},
 	{"mysql.oracle.com", "InnoDBCluster", "container-registry.oracle.com/mysql/community-router:{spec.router.version|spec.version}", "spec.imageRepository", ""},
-	{"cassandra.datastax.com", "CassandraDatacenter", "docker.io/k8ssandra/cass-management-api:{spec.serverVersion}", "spec.serverImage", ""},
-	{"k8ssandra.io", "K8ssandraCluster", "docker.io/k8ssandra/cass-management-api:{spec.cassandra.serverVersion}", "spec.cassandra.serverImage", ""},
+	{"cassandra.datastax.com", "CassandraDatacenter", "docker.io/k8ssandra/cass-management-api:{spec.serverVersion}-ubi", "spec.serverImage", ""},
+	{"k8ssandra.io", "K8ssandraCluster", "docker.io/k8ssandra/cass-management-api:{spec.cassandra.serverVersion}-ubi", "spec.cassandra.serverImage", ""},
 	{"scylla.scylladb.com", "ScyllaCluster", "{spec.repository|docker.io/scylladb/scylla}:{spec.version}", "", ""},
 	{"scylla.scylladb.com", "ScyllaCluster", "{spec.agentRepository|docker.io/scylladb/scylla-manager-agent}:{spec.agentVersion}", "", ""},
 	{"crdb.cockroachlabs.com", "CrdbCluster", "docker.io/cockroachdb/cockroach:{spec.cockroachDBVersion}", "spec.image.name", ""},
@@ -71,8 +71,8 @@ var operators = []operator{
 	{"zookeeper.pravega.io", "ZookeeperCluster", "{spec.image.repository|docker.io/pravega/zookeeper}:{spec.image.tag}", "", ""},
 
 	// Clusters and meshes.
-	{"install.istio.io", "IstioOperator", "{spec.hub|docker.io/istio}/pilot:{spec.tag}", "", ""},
-	{"install.istio.io", "IstioOperator", "{spec.hub|docker.io/istio}/proxyv2:{spec.tag}", "", ""},
+	{"install.istio.io", "IstioOperator", "{spec.hub|docker.io/istio}/pilot:{spec.tag}", "spec.values.pilot.image", ""},
+	{"install.istio.io", "IstioOperator", "{spec.hub|docker.io/istio}/proxyv2:{spec.tag}", "spec.values.global.proxy.image", ""},
 	{"sailoperator.io", "Istio", "docker.io/istio/pilot:{spec.version#v}", "", ""},
 	{"sailoperator.io", "Istio", "docker.io/istio/proxyv2:{spec.version#v}", "", ""},
 	{"upgrade.cattle.io", "Plan", "{spec.upgrade.image}:{spec.version}", "", ""},
@@ -99,13 +99,25 @@ var operators = []operator{
 	{"operator.knative.dev", "KnativeServing", "", "spec.registry", ""},
 	{"operator.knative.dev", "KnativeEventing", "", "spec.registry", ""},
 	{"operator.tekton.dev", "TektonConfig", "", "", ""},
-	{"operator.victoriametrics.com", "VMSingle", "", "spec.image", ""},
-	{"operator.victoriametrics.com", "VMAgent", "", "spec.image", ""},
-	{"operator.victoriametrics.com", "VMAlert", "", "spec.image", ""},
-	{"operator.victoriametrics.com", "VMAlertmanager", "", "spec.image", ""},
-	{"operator.victoriametrics.com", "VMCluster", "", "spec.vmstorage.image", ""},
+	{"operator.victoriametrics.com", "VMSingle", "docker.io/victoriametrics/victoria-metrics:{spec.image.tag}", "spec.image.repository", ""},
+	{"operator.victoriametrics.com", "VMAgent", "docker.io/victoriametrics/vmagent:{spec.image.tag}", "spec.image.repository", ""},
+	{"operator.victoriametrics.com", "VMAlert", "docker.io/victoriametrics/vmalert:{spec.image.tag}", "spec.image.repository", ""},
+	{"operator.victoriametrics.com", "VMAuth", "docker.io/victoriametrics/vmauth:{spec.image.tag}", "spec.image.repository", ""},
+	{"operator.victoriametrics.com", "VMAlertmanager", "docker.io/prom/alertmanager:{spec.image.tag}", "spec.image.repository", ""},
+	{"operator.victoriametrics.com", "VMCluster", "docker.io/victoriametrics/vmstorage:{spec.vmstorage.image.tag}", "spec.vmstorage.image.repository", ""},
+	{"operator.victoriametrics.com", "VMCluster", "docker.io/victoriametrics/vmselect:{spec.vmselect.image.tag}", "spec.vmselect.image.repository", ""},
+	{"operator.victoriametrics.com", "VMCluster", "docker.io/victoriametrics/vminsert:{spec.vminsert.image.tag}", "spec.vminsert.image.repository", ""},
 	{"logging.banzaicloud.io", "Logging", "", "spec.fluentd.image", ""},
 	{"stackgres.io", "SGCluster", "", "", ""},
+	{"planetscale.com", "VitessCluster", "", "spec.images", ""},
+	{"postgres-operator.crunchydata.com", "PostgresCluster", "", "spec.image", ""},
+	{"awx.ansible.com", "AWX", "", "spec.image", ""},
+	{"trident.netapp.io", "TridentOrchestrator", "", "spec.tridentImage", ""},
+	{"kafka.banzaicloud.io", "KafkaCluster", "", "spec.clusterImage", ""},
+	{"juicefs.io", "CacheGroup", "", "spec.worker.template.image", ""},
+	{"scylla.scylladb.com", "ScyllaOperatorConfig", "", "spec.scyllaUtilsImage", ""},
+	{"scylla.scylladb.com", "NodeConfig", "", "", ""},
+	{"solr.apache.org", "SolrPrometheusExporter", "{spec.image.repository|docker.io/library/solr}:{spec.image.tag}", "", ""},
 	{"goharbor.io", "HarborCluster", "", "spec.imageSource", ""},
 	{"apps.gitlab.com", "GitLab", "", "", ""},
 	{"helm.cattle.io", "HelmChart", "", "spec.chartContent", ""},
@@ -114,15 +126,26 @@ var operators = []operator{
 	{"argoproj.io", "Application", "", "", ""},
 	{"argoproj.io", "ApplicationSet", "", "", ""},
 	{"kustomize.toolkit.fluxcd.io", "Kustomization", "", "", ""},
+	{"source.toolkit.fluxcd.io", "OCIRepository", "", "", ""},
+	{"source.toolkit.fluxcd.io", "GitRepository", "", "", ""},
+	{"source.toolkit.fluxcd.io", "HelmChart", "", "", ""},
+	{"source.toolkit.fluxcd.io", "Bucket", "", "", ""},
 	{"fleet.cattle.io", "GitRepo", "", "", ""},
 	{"operators.coreos.com", "Subscription", "", "", ""},
 	{"olm.operatorframework.io", "ClusterExtension", "", "", ""},
 }
 
+var (
+	operatorGap = cause{Doubtful, "operator", "the operator pulls an image that is compiled into it",
+		"add the operator's images to manifests/imageList, and declare it in " + RulesFile + ": gap {subject} because REASON"}
+	installerGap = cause{Open, "elsewhere", "installs a chart or manifests from elsewhere; their images are not in these files",
+		"put the chart into charts/ or add its images to manifests/imageList, and declare it in " + RulesFile + ": gap {subject} because REASON"}
+)
+
 // installers are kinds that bring whole charts, operators or directories of
 // manifests from elsewhere.
 var installers = map[string]bool{"HelmChart": true, "HelmRelease": true, "Application": true, "ApplicationSet": true,
-	"Kustomization": true, "GitRepo": true, "Subscription": true, "ClusterExtension": true}
+	"Kustomization": true, "GitRepo": true, "OCIRepository": true, "GitRepository": true, "Bucket": true, "Subscription": true, "ClusterExtension": true}
 
 // A family is an operator whose other images stand beside its own: same
 // registry, same tag, other names.
@@ -157,6 +180,55 @@ func (s *scanner) addFamilies() {
 	}
 }
 
+// ownSettings lets an operator's own settings decide over the constants of the
+// table: an image that the environment, an argument or a ConfigMap names under
+// the same last name takes the place of the one that the table derived, with a
+// tag of its own or, where they name a repository alone, with the table's.
+func (s *scanner) ownSettings() {
+	for i := range s.res.Found {
+		f := &s.res.Found[i]
+		if f.Rule != "operator" {
+			continue
+		}
+		if own := s.ownRepository(*f); own != (ref.Reference{}) {
+			f.Reference.Registry, f.Reference.Repository = own.Registry, own.Repository
+			f.Source, f.Written = f.Reference, f.Reference.String()
+		}
+	}
+	all := slices.Clone(s.res.Found) // DeleteFunc moves the elements that it reads
+	s.res.Found = slices.DeleteFunc(s.res.Found, func(f Finding) bool {
+		if f.Rule != "operator" {
+			return false
+		}
+		i := slices.IndexFunc(all, func(g Finding) bool {
+			return isSetting(g.Rule) && g.Confidence.Mirrored() && sameName(g.Reference, f.Reference) && g.Reference.Name() != f.Reference.Name()
+		})
+		if i < 0 {
+			return false
+		}
+		f.Reason = "the operator's own settings name " + all[i].Written
+		s.res.Rejected = append(s.res.Rejected, f)
+		return true
+	})
+}
+
+// ownRepository returns the repository that an operator's settings give for the
+// image of f.
+func (s *scanner) ownRepository(f Finding) ref.Reference {
+	for _, g := range s.res.Rejected {
+		if isSetting(g.Rule) && strings.HasPrefix(g.Reason, repositoryReason) && sameName(g.Reference, f.Reference) {
+			return g.Reference
+		}
+	}
+	return ref.Reference{}
+}
+
+func isSetting(rule string) bool {
+	return strings.HasPrefix(rule, "env") || strings.HasPrefix(rule, "arg") || strings.HasPrefix(rule, "configmap")
+}
+
+func sameName(a, b ref.Reference) bool { return path.Base(a.Repository) == path.Base(b.Repository) }
+
 // names reports whether any image of a repository was found.
 func (s *scanner) names(registry, repository string) bool {
 	return slices.ContainsFunc(s.res.Found, func(f Finding) bool {
@@ -169,7 +241,7 @@ var fieldMark = regexp.MustCompile(`\{([^{}|#]+)(?:\|([^{}]+))?(#v)?\}`)
 // operator derives the images of an object of a known kind, and names the gap
 // where they cannot be known. It returns the names of those it derived.
 func (s *scanner) operator(p place, n *yaml.Node) map[string]bool {
-	derived, missing := map[string]bool{}, false
+	derived, missing, part := map[string]bool{}, false, false
 	for _, op := range operators {
 		if op.group != p.group || op.kind != p.kind || op.unless != "" && get(n, strings.Split(op.unless, ".")...) != nil || !inRange(op.when, text(n, "spec", "version")) {
 			continue
@@ -177,19 +249,21 @@ func (s *scanner) operator(p place, n *yaml.Node) map[string]bool {
 		image, line, ok := op.derive(n)
 		if !ok {
 			missing = missing || op.image == "" || line == 0
+			part = part || op.hasPart(n)
 			continue
 		}
 		if r, err := ref.Parse(image); err == nil && !isPlaceholder(image) {
-			s.found(p, line, "spec", image, "operator", High, r)
+			s.found(p, spot{line, "spec", image, "operator"}, High, r)
 			derived[r.Name()] = true
 		}
 	}
-	if missing && len(derived) == 0 {
-		reason := "the operator pulls an image that is compiled into it"
+	if missing && len(derived) == 0 || part {
+		subject := strings.TrimSuffix(p.kind+"."+p.group, ".")
 		if installers[p.kind] {
-			reason = "installs a chart or manifests from elsewhere; their images are not in these files"
+			s.gap(p, spot{line: n.Line}, installerGap, p.object)
+		} else {
+			s.gap(p, spot{line: n.Line}, operatorGap, subject)
 		}
-		s.gap(p, n.Line, "", "", reason)
 	}
 	return derived
 }
@@ -204,6 +278,17 @@ func inRange(when, version string) bool {
 	}
 	c, err := semver.NewConstraint(when)
 	return err == nil && c.Check(v)
+}
+
+// hasPart reports whether an object has the part that the image is for:
+// spec.vmselect of {spec.vmselect.image.tag}.
+func (op operator) hasPart(n *yaml.Node) bool {
+	m := fieldMark.FindStringSubmatch(op.image)
+	if m == nil {
+		return false
+	}
+	path := strings.Split(m[1], ".")
+	return len(path) > 3 && get(n, path[:2]...) != nil
 }
 
 // derive fills in the fields. line is that of the last field used.

@@ -39,7 +39,7 @@ func (p place) asRead(n *yaml.Node) string {
 	return n.Value
 }
 
-// within returns what the maps below inherit from this one.
+// within returns the settings that the maps below inherit from this one.
 func (in inherited) within(es []entry) inherited {
 	for _, e := range es {
 		if norm(e.key) == "global" && isMap(e.value) {
@@ -66,7 +66,7 @@ func (in inherited) within(es []entry) inherited {
 	return in
 }
 
-// switchedOff names the switch that turns off what a map describes, "" when
+// switchedOff names the switch that turns off the part that a map describes, "" when
 // there is none.
 func switchedOff(es []entry) string {
 	for _, e := range es {

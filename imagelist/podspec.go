@@ -16,7 +16,10 @@ var containerLists = [...]string{"initContainers", "containers", "ephemeralConta
 
 var errImageID = errors.New("the ID of an image on one machine, which no registry knows")
 
-// podSpec takes the images of a pod spec, and what its containers name.
+var injectedGap = cause{Doubtful, "injected", "filled in by the sidecar injector",
+	"see that the proxy's image is inside, and declare it in " + RulesFile + ": gap {subject} because REASON"}
+
+// podSpec takes the images of a pod spec, and those that its containers name.
 func (s *scanner) podSpec(p place, spec *yaml.Node, path string, c Confidence) {
 	for _, list := range containerLists {
 		for i, ct := range items(get(spec, list)) {
@@ -37,7 +40,7 @@ func (s *scanner) container(p place, ct *yaml.Node, path string, c Confidence) {
 	s.containerSettings(p, ct, path)
 }
 
-// containerSettings looks at what a container tells its program.
+// containerSettings looks at the environment and the arguments of a container.
 func (s *scanner) containerSettings(p place, ct *yaml.Node, path string) {
 	if !p.podSpecsOnly {
 		s.environment(p, ct, path)
@@ -54,7 +57,7 @@ func (s *scanner) podImage(p place, n *yaml.Node, path, rule string, c Confidenc
 	}
 	if written == "auto" {
 		// Istio: the injector replaces it by the proxy's image.
-		s.gap(p, n.Line, path, written, "filled in by the sidecar injector")
+		s.gap(p, spot{n.Line, path, written, ""}, injectedGap, "sidecar-injector")
 		return
 	}
 	r, err := ref.Parse(written)
@@ -63,14 +66,14 @@ func (s *scanner) podImage(p place, n *yaml.Node, path, rule string, c Confidenc
 	}
 	switch {
 	case err == nil:
-		s.found(p, n.Line, path, written, rule, c, r)
+		s.found(p, spot{n.Line, path, written, rule}, c, r)
 	case isPlaceholder(written):
-		s.gap(p, n.Line, path, written, "a placeholder, to be replaced before the manifest is used")
+		s.gap(p, spot{n.Line, path, written, ""}, placeholderGap, "")
 	case c == Certain && p.limit == "":
-		f := p.finding(n.Line, path, written, rule, c)
+		f := p.finding(spot{n.Line, path, written, rule}, c)
 		s.fault(fault{file: f.File, line: max(f.Line, f.Rendered), text: written, err: fmt.Errorf("%s in %s: %w", path, p.object, why(err))})
 	default:
-		s.reject(p, n.Line, path, written, rule, why(err).Error())
+		s.reject(p, spot{n.Line, path, written, rule}, why(err).Error())
 	}
 }
 
@@ -82,8 +85,7 @@ func (s *scanner) placeholders() {
 			return false
 		}
 		if f.Confidence != Optional {
-			s.res.Unresolved = append(s.res.Unresolved, Gap{File: f.File, Line: f.Line, Object: f.Object, Field: f.Field,
-				Text: f.Written, Reason: "a placeholder, to be replaced before the manifest is used"})
+			s.addGap(placeholderGap, Gap{Subject: f.Written, File: f.File, Line: f.Line, Object: f.Object, Field: f.Field, Text: f.Written})
 		}
 		return true
 	})

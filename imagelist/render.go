@@ -3,11 +3,11 @@ package imagelist
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"path"
 	"regexp"
+	"runtime"
 	"runtime/metrics"
 	"slices"
 	"strings"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/Masterminds/semver/v3"
 	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
 )
@@ -26,17 +27,43 @@ const (
 	releaseNamespace = "default"
 )
 
-// renderChart renders a chart and scans what comes out. A chart that does not
+// renderReleases renders a chart once for each start command that installs it,
+// or as it is when none does.
+func (s *scanner) renderReleases(c *source, releases []release) error {
+	if len(releases) == 0 {
+		releases = []release{{name: releaseName, namespace: releaseNamespace, plain: true}}
+	}
+	for i, r := range releases {
+		if i > 0 { // rendering changes the chart
+			var err error
+			if c.chart, err = loader.LoadFiles(c.files); err != nil {
+				return nil // it was loaded before
+			}
+		}
+		if r.plain {
+			r.name, r.namespace = releaseName, releaseNamespace
+		}
+		if err := s.renderChart(c, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// renderChart renders a chart and scans the documents. A chart that does not
 // render is still read as far as it goes: see salvage. The error is only that
 // of a context that is done.
-func (s *scanner) renderChart(c *source) error {
+func (s *scanner) renderChart(c *source, r release) error {
 	meta := c.chart.Metadata
-	info := Chart{Path: c.path, Name: meta.Name, Version: meta.Version}
+	info := Chart{Path: c.path, Name: meta.Name, Version: meta.Version, Release: r.name, Namespace: r.namespace}
+	if r.plain {
+		info.Release, info.Namespace = "", ""
+	}
 	defer func() { s.res.Charts = append(s.res.Charts, info) }()
 	if meta.Type == "library" {
 		return nil
 	}
-	vals, err := s.values(c)
+	vals, err := s.values(c, r)
 	if err != nil {
 		s.fault(fault{file: c.path, err: err, hard: true})
 		info.Error = err.Error()
@@ -46,7 +73,8 @@ func (s *scanner) renderChart(c *source) error {
 	info.KubeVersion = kube.Version
 	caps := &chartutil.Capabilities{KubeVersion: *kube, APIVersions: s.apiVersions(), HelmVersion: chartutil.DefaultCapabilities.HelmVersion}
 	s.missingDependencies(c, vals)
-	before := len(s.res.Found)
+	before, faults := len(s.res.Found), len(s.faults)
+	s.release, s.objects, s.builtin = r, 0, 0
 	out, err := s.render(c.chart, vals, caps, nil)
 	switch {
 	case err == nil:
@@ -68,9 +96,11 @@ func (s *scanner) renderChart(c *source) error {
 	if s.o.ChartProbe {
 		s.probe(c, vals, caps)
 	}
-	if len(s.res.Found) == before {
+	if len(s.res.Found) == before && len(s.faults) == faults {
 		s.offerValues(c)
-		s.warn("%s: the chart names no image", c.path)
+		if s.objects == 0 || s.builtin > 0 { // else its operator has the images
+			s.warn("%s: the chart names no image", c.path)
+		}
 	}
 	return s.ctx.Err()
 }
@@ -85,10 +115,15 @@ func (s *scanner) render(ch *chart.Chart, vals map[string]any, caps *chartutil.C
 	if lax != nil {
 		lax.prepare(ch)
 	}
-	o := chartutil.ReleaseOptions{Name: releaseName, Namespace: releaseNamespace, Revision: 1, IsInstall: true}
-	rv, err := chartutil.ToRenderValuesWithSchemaValidation(ch, vals, o, caps, lax != nil)
+	o := chartutil.ReleaseOptions{Name: s.release.name, Namespace: s.release.namespace, Revision: 1, IsInstall: true}
+	rv, err := chartutil.ToRenderValuesWithSchemaValidation(ch, vals, o, caps, true)
 	if err != nil {
 		return nil, err
+	}
+	if lax == nil {
+		if err := s.checkSchema(ch, rv); err != nil {
+			return nil, err
+		}
 	}
 	if err := endlessLoop(ch); err != nil {
 		return nil, err
@@ -97,24 +132,38 @@ func (s *scanner) render(ch *chart.Chart, vals map[string]any, caps *chartutil.C
 	return s.watched(func() (map[string]string, error) { return e.Render(ch, rv) })
 }
 
+// checkSchema checks the values that ch is rendered with.
+func (s *scanner) checkSchema(ch *chart.Chart, rv chartutil.Values) error {
+	values, _ := rv["Values"].(chartutil.Values)
+	skipped, err := checkSchema(ch, values)
+	for _, text := range skipped {
+		s.warn("values.schema.json of %s: the values are not checked against it; helm install will want to fetch it", text)
+	}
+	return err
+}
+
 var errRunaway = errors.New("the templates do not come to an end")
 
-// watched runs a rendering under limits of time and memory. Helm's engine
-// cannot be interrupted: when a limit is reached its goroutine is left behind,
-// and the caller gives up.
+// watched runs a rendering under limits of processor time and memory, so that
+// the outcome is the same on a busy machine. Helm's engine cannot be
+// interrupted: when a limit is reached its goroutine is left behind, and the
+// caller gives up.
 func (s *scanner) watched(render func() (map[string]string, error)) (map[string]string, error) {
 	type result struct {
 		out map[string]string
 		err error
 	}
 	done := make(chan result, 1)
+	clocks := make(chan func() time.Duration, 1)
 	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		clocks <- threadTime()
 		out, err := render()
 		done <- result{out, err}
 	}()
-	limit := cmp.Or(s.renderTime, maxRenderTime)
-	ctx, cancel := context.WithTimeout(s.ctx, limit)
-	defer cancel()
+	clock, limit := <-clocks, cmp.Or(s.renderTime, maxRenderTime)
+	used := clock()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	start := heapBytes()
@@ -129,12 +178,12 @@ func (s *scanner) watched(render func() (map[string]string, error)) (map[string]
 				return nil, fmt.Errorf("%w: %d bytes rendered, at most %d are read", errRunaway, size, maxChartRender)
 			}
 			return r.out, r.err
-		case <-ctx.Done():
-			if err := s.ctx.Err(); err != nil {
-				return nil, err
-			}
-			return nil, fmt.Errorf("%w: not rendered after %s", errRunaway, limit)
+		case <-s.ctx.Done():
+			return nil, s.ctx.Err()
 		case <-tick.C:
+			if clock() > used+limit {
+				return nil, fmt.Errorf("%w: not rendered after %s of processor time", errRunaway, limit)
+			}
 			if now := heapBytes(); now > start+maxRenderHeap {
 				return nil, fmt.Errorf("%w: more than %d MiB of memory", errRunaway, maxRenderHeap>>20)
 			}
@@ -185,7 +234,7 @@ func (s *scanner) rendering(c *source, out map[string]string, at place) {
 		}
 		from := len(s.res.Found)
 		s.gapLines = nil
-		docs, faults := documents([]byte(out[name]))
+		docs, faults := parse(splitHelm([]byte(out[name])))
 		for _, f := range faults {
 			err := fmt.Errorf("line %d of the rendering: %w", f.line, f.err)
 			if at.limit != "" {
@@ -212,8 +261,8 @@ func mapKeys(m map[string]string) func(func(string) bool) {
 	}
 }
 
-// apiVersions returns what .Capabilities.APIVersions holds: Helm's built-in
-// set, what the options say, and what the CRDs found bring.
+// apiVersions returns .Capabilities.APIVersions: Helm's built-in set, those of
+// the options, and those of the CRDs found.
 func (s *scanner) apiVersions() chartutil.VersionSet {
 	extra := slices.Clone(s.o.APIVersions)
 	for v := range s.apis {
@@ -268,6 +317,8 @@ func (s *scanner) kubeVersion(c *source) *chartutil.KubeVersion {
 	return want
 }
 
+var dependencyGap = cause{Open, "dependency", "a declared dependency that is missing from charts/: its images are unknown", ""}
+
 // missingDependencies names the dependencies that Chart.yaml declares and the
 // chart does not carry. Helm refuses such a chart; the images of the
 // dependency cannot be known.
@@ -284,8 +335,8 @@ func (s *scanner) missingDependencies(c *source, vals map[string]any) {
 			s.warn("%s: the dependency %s is declared, not in charts/, and switched off by %s", c.path, d.Name, d.Condition)
 			continue
 		}
-		s.res.Unresolved = append(s.res.Unresolved, Gap{File: c.file(chartutil.ChartfileName), Field: "dependencies",
-			Text: strings.TrimSpace(d.Name + " " + d.Version), Reason: "declared dependency that is missing from charts/: its images are unknown (run: helm dependency build)"})
+		s.addGap(dependencyGap, Gap{Subject: c.file("charts/" + d.Name), File: c.file(chartutil.ChartfileName), Field: "dependencies",
+			Text: strings.TrimSpace(d.Name + " " + d.Version), Remedy: "run: helm dependency build " + c.path + ", " + declare})
 	}
 }
 

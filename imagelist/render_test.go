@@ -2,6 +2,8 @@ package imagelist
 
 import (
 	"errors"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -11,11 +13,21 @@ import (
 // ask for more values than memory holds.
 func TestRunaway(t *testing.T) {
 	t.Parallel()
-	s := &scanner{ctx: t.Context(), res: &Result{}, renderTime: time.Millisecond}
-	stop := make(chan struct{})
-	defer close(stop)
-	if _, err := s.watched(func() (map[string]string, error) { <-stop; return nil, nil }); !errors.Is(err, errRunaway) {
+	s := &scanner{ctx: t.Context(), res: &Result{}, renderTime: 50 * time.Millisecond}
+	var stop atomic.Bool
+	defer stop.Store(true)
+	busy := func() (map[string]string, error) {
+		for !stop.Load() {
+		}
+		return nil, nil
+	}
+	if _, err := s.watched(busy); !errors.Is(err, errRunaway) {
 		t.Errorf("watched = %v, want errRunaway", err)
+	}
+	// Time that others take of the processor is not the chart's.
+	idle := func() (map[string]string, error) { time.Sleep(200 * time.Millisecond); return nil, nil }
+	if _, err := s.watched(idle); err != nil && runtime.GOOS == "linux" {
+		t.Errorf("watched = %v of a rendering that waited", err)
 	}
 	large := map[string]string{"a": string(make([]byte, maxChartRender+1))}
 	s.renderTime = time.Minute
@@ -29,6 +41,26 @@ func TestRunaway(t *testing.T) {
 		}, Options{})
 		if !errors.Is(err, errRunaway) {
 			t.Errorf("%s: %v, want errRunaway", loop, err)
+		}
+	}
+}
+
+// TestManyCharts renders charts that were dropped from memory as those that
+// were kept.
+func TestManyCharts(t *testing.T) {
+	t.Parallel()
+	fsys := fstest.MapFS{"charts/crd/Chart.yaml": {Data: []byte("apiVersion: v2\nname: crd\nversion: 1.0.0\n")},
+		"charts/crd/crds/a.yaml": {Data: []byte("kind: CustomResourceDefinition\nspec: {group: x.example.com, names: {kind: X}, versions: [{name: v1}]}\n")}}
+	for _, name := range []string{"a", "b"} {
+		fsys["charts/"+name+"/Chart.yaml"] = &fstest.MapFile{Data: []byte("apiVersion: v2\nname: " + name + "\nversion: 1.0.0\n")}
+		fsys["charts/"+name+"/templates/p.yaml"] = &fstest.MapFile{Data: []byte(
+			"{{ if .Capabilities.APIVersions.Has \"x.example.com/v1\" }}\nkind: Pod\nspec: {containers: [{image: quay.io/x/" + name + "}]}\n{{ end }}")}
+	}
+	for _, kept := range []int{0, 1} {
+		s := newScanner(t.Context(), Options{KubeVersion: DefaultKubeVersion})
+		s.fsys, s.keptCharts = fsys, kept
+		if err := s.readCharts([]string{"charts/a", "charts/b", "charts/crd"}); err != nil || len(s.res.Found) != 2 {
+			t.Errorf("kept %d: found %v, error %v, want two images", kept, s.res.Found, err)
 		}
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/clusterimage/sealer/registry/ref"
 )
 
-// Confidence says how sure a finding is, and so what a build does with it.
+// Confidence says how sure a finding is. A build mirrors an image or only lists
+// it by its confidence.
 type Confidence string
 
 const (
@@ -24,7 +25,7 @@ func (c Confidence) rank() int {
 	return slices.Index([]Confidence{Certain, High, Medium, Low, Optional, Announced}, c)
 }
 
-// Mirrored reports whether a build mirrors what was found with c without being
+// Mirrored reports whether a build mirrors an image found with c without being
 // asked for optional images.
 func (c Confidence) Mirrored() bool { return c == Certain || c == High || c == Medium }
 
@@ -61,7 +62,7 @@ type Finding struct {
 	// Object is Kind/name, or Kind/namespace/name; Field the path in it.
 	Object string
 	Field  string
-	// Rule names what found it; Confidence says how sure it is.
+	// Rule names the rule of discovery; Confidence says how sure it is.
 	Rule       string
 	Confidence Confidence
 	// Reason says why a finding was rejected, or why it is optional.
@@ -82,23 +83,12 @@ func (c Credential) String() string { return c.Username + "@" + c.Registry }
 // GoString hides the password from every log.
 func (c Credential) GoString() string { return c.String() }
 
-// A Gap is an image that will be pulled but cannot be read from the files, or
-// a text that should have been an image and still is a placeholder.
-type Gap struct {
-	File   string
-	Line   int
-	Object string
-	Field  string
-	Text   string // what stands there, "" when nothing does
-	Reason string
-}
-
-// A Result is what a scan found. Every list is sorted and equal for equal
+// A Result holds all that a scan found. Every list is sorted and equal for equal
 // input.
 type Result struct {
-	Found      []Finding
-	Rejected   []Finding
-	Unresolved []Gap
+	Found    []Finding
+	Rejected []Finding
+	Gaps     []Gap // one for each cause, open ones first
 	// Warnings are one line each, with the file that they are about.
 	Warnings []string
 	// Charts are the charts that were read, in the order of their paths.
@@ -107,8 +97,8 @@ type Result struct {
 	// them and in the renderings.
 	Files, Documents int
 
-	// Private is the private registry that was assumed.
-	Private string
+	// PrivateRegistry is the private registry that was assumed.
+	PrivateRegistry string
 }
 
 // A Chart is one chart that was read.
@@ -117,6 +107,8 @@ type Chart struct {
 	Name        string
 	Version     string
 	KubeVersion string // that it was rendered for
+	Release     string // of the start command that installs it, "" when none does
+	Namespace   string // of the release
 	Error       string // why it did not render, "" when it did
 }
 
@@ -130,7 +122,7 @@ type Image struct {
 	Findings   []Finding
 }
 
-// Mirror returns what a build mirrors: the images found with certain, high or
+// Mirror returns the images that a build mirrors: those found with certain, high or
 // medium confidence, with includeOptional all that were found, sorted by
 // reference. References to the private registry are left out; see
 // [Result.Requirements].
@@ -154,7 +146,7 @@ func (r *Result) Images() []Image {
 }
 
 func (r *Result) isPrivate(f Finding) bool {
-	return f.Source == f.Reference && r.Private != "" && f.Reference.Registry == r.Private
+	return f.Source == f.Reference && r.PrivateRegistry != "" && f.Reference.Registry == r.PrivateRegistry
 }
 
 // group joins the findings of one reference whose surest passes keep.
@@ -198,7 +190,7 @@ func compareFindings(a, b Finding) int {
 		cmp.Compare(a.Object, b.Object), cmp.Compare(a.Field, b.Field), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Written, b.Written))
 }
 
-// sort puts every list of r in its order and drops what is said twice.
+// sort puts every list of r in its order and drops repetitions.
 func (r *Result) sort() {
 	same := func(a, b Finding) bool { return compareFindings(a, b) == 0 }
 	slices.SortStableFunc(r.Found, compareFindings)
@@ -209,12 +201,7 @@ func (r *Result) sort() {
 	}
 	slices.SortStableFunc(r.Rejected, byPlace)
 	r.Rejected = slices.CompactFunc(r.Rejected, func(a, b Finding) bool { return byPlace(a, b) == 0 })
-	gaps := func(a, b Gap) int {
-		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Object, b.Object),
-			cmp.Compare(a.Field, b.Field), cmp.Compare(a.Text, b.Text), cmp.Compare(a.Reason, b.Reason))
-	}
-	slices.SortStableFunc(r.Unresolved, gaps)
-	r.Unresolved = slices.CompactFunc(r.Unresolved, func(a, b Gap) bool { return gaps(a, b) == 0 })
+	r.Gaps = joinGaps(r.Gaps)
 	slices.Sort(r.Warnings)
 	r.Warnings = slices.Compact(r.Warnings)
 	slices.SortFunc(r.Charts, func(a, b Chart) int { return cmp.Compare(a.Path, b.Path) })

@@ -12,15 +12,18 @@ import (
 // RulesFile is the name of the rules in a build context.
 const RulesFile = ".sealerimages"
 
-// userRules are what the user decides over the heuristics: the lines of
+// userRules are the decisions of the user over the heuristics: the lines of
 // .sealerimages and the ignore lists.
 //
 //	include REFERENCE[=SOURCE]        an image that no file names
 //	ignore PATTERN [in FILE-PATTERN]  not an image, or not wanted; * matches anything
 //	field KIND[.GROUP] PATH           a field that holds an image: spec.workers[].runtime
+//	gap SUBJECT [in FILE-PATTERN] because REASON
+//	                                  a gap that is known, and no harm
 type userRules struct {
-	ignores []ignoreRule
-	fields  []fieldRule
+	ignores  []ignoreRule
+	fields   []fieldRule
+	declared []declaration
 }
 
 type ignoreRule struct {
@@ -37,7 +40,7 @@ type fieldRule struct {
 	confidence  Confidence
 }
 
-const rulesHelp = `want "include REFERENCE", "ignore PATTERN [in FILE]" or "field KIND[.GROUP] PATH"`
+const rulesHelp = `want "include REFERENCE", "ignore PATTERN [in FILE]", "field KIND[.GROUP] PATH" or "gap SUBJECT [in FILE] because REASON"`
 
 func (s *scanner) parseRules(data []byte) (u userRules) {
 	s.listLines(List{RulesFile, data}, func(line int, text string) {
@@ -75,10 +78,29 @@ func (s *scanner) parseRule(u *userRules, line int, words []string) error {
 			}
 		}
 		u.fields = append(u.fields, fieldRule{kind, group, p, Certain})
+	case words[0] == "gap" && len(words) >= 2:
+		d, err := newDeclaration(words, line)
+		if err != nil {
+			return err
+		}
+		u.declared = append(u.declared, d)
 	default:
 		return errors.New(rulesHelp)
 	}
 	return nil
+}
+
+func newDeclaration(words []string, line int) (d declaration, err error) {
+	d.subject, d.line = words[1], line
+	rest := words[2:]
+	if len(rest) > 1 && rest[0] == "in" {
+		d.in, rest = rest[1], rest[2:]
+	}
+	if len(rest) < 2 || rest[0] != "because" {
+		return d, errors.New(`want "gap SUBJECT [in FILE] because REASON": who reads the image later sees the reason`)
+	}
+	d.reason = strings.Join(rest[1:], " ")
+	return d, nil
 }
 
 func newIgnore(pattern, from string) (ignoreRule, error) {
@@ -106,7 +128,7 @@ func (s *scanner) ignoredList(l List) {
 }
 
 // matches reports whether the rule takes f out. A pattern never takes out
-// what a list names explicitly; a full reference does.
+// an image that a list names; a full reference does.
 func (ig ignoreRule) matches(f Finding) bool {
 	if ig.in != "" && !glob(ig.in, f.File) && !glob(ig.in, path.Base(f.File)) {
 		return false
@@ -120,7 +142,7 @@ func (ig ignoreRule) matches(f Finding) bool {
 	return glob(ig.pattern, f.Reference.String()) || glob(ig.pattern, f.Reference.Familiar()) || glob(ig.pattern, f.Written)
 }
 
-// applyRules moves what the user ignores to the rejected findings.
+// applyRules moves the findings that the user ignores to the rejected ones.
 func (s *scanner) applyRules() {
 	kept := s.res.Found[:0]
 	for _, f := range s.res.Found {

@@ -24,13 +24,9 @@ var failedTemplate = regexp.MustCompile(`(?:parse error at|execution error at|er
 // missing values are taken as empty, leaving out templates that fail even
 // so; then the images that its values spell out.
 func (s *scanner) salvage(c *source, vals map[string]any, caps *chartutil.Capabilities, cause error) error {
-	s.res.Unresolved = append(s.res.Unresolved, Gap{File: c.path, Object: c.chart.Name(),
-		Reason: "the chart does not render, so that images may be missing: " + firstLine(cause)})
 	out, lax := s.renderLax(c, vals, caps)
 	s.rendering(c, out, place{limit: Medium})
-	for _, d := range lax.dropped {
-		s.failed(c, d)
-	}
+	s.unrendered(c, lax, cause)
 	limit := Low
 	if !lax.complete() {
 		limit = Medium
@@ -60,7 +56,7 @@ func (s *scanner) failed(c *source, d droppedTemplate) {
 		s.fault(f)
 		return
 	}
-	s.res.Unresolved = append(s.res.Unresolved, Gap{File: file, Object: c.chart.Name(), Reason: "the template does not render: " + firstLine(d.err)})
+	s.addGap(chartGap, Gap{File: file, Object: c.chart.Name(), Reason: "the template does not render: " + firstLine(d.err)})
 }
 
 // renderLax renders a chart with missing values taken as empty, helpers of
@@ -88,7 +84,8 @@ func (s *scanner) renderLax(c *source, vals map[string]any, caps *chartutil.Capa
 	return nil, lax
 }
 
-// A salvager is what it takes to render a chart that does not render.
+// A salvager records the templates and helpers to leave out so that the rest of a
+// failing chart renders.
 type salvager struct {
 	without map[string]bool // templates that fail, by the engine's name
 	dropped []droppedTemplate
@@ -145,7 +142,7 @@ func (l *salvager) prepare(root *chart.Chart) {
 }
 
 // markImages puts a mark where lines of images call helpers that are missing, so
-// that what is left of them is not taken for the image.
+// that the rest of the line is not taken for the image.
 func markImages(ch *chart.Chart, missing []string) {
 	for _, t := range ch.Templates {
 		if !bytes.Contains(t.Data, []byte("image")) {
@@ -178,9 +175,45 @@ func firstLine(err error) string {
 	if m := endlessInclude.FindString(text); m != "" {
 		return "the template includes itself without end: " + m
 	}
+	if schema := (schemaError{}); errors.As(err, &schema) {
+		return text
+	}
 	l, _, _ := strings.Cut(text, "\n")
 	if len(l) > 300 {
 		l = l[:297] + "..."
 	}
 	return strings.ToValidUTF8(l, "")
 }
+
+var chartGap = cause{Open, "chart", "", "set what the chart asks for (charts/NAME.values.yaml, --set, helm dependency build), " + declare}
+
+// unrendered tells why a chart does not render, each cause once. The gap
+// of a missing dependency tells the failures that follow from it, too. Where every template
+// renders with missing values taken as empty, the cause is Helm's; otherwise
+// each template that fails has its own.
+func (s *scanner) unrendered(c *source, lax *salvager, cause error) {
+	told := map[string]bool{}
+	for _, d := range lax.dropped {
+		if root := rootCause(d.err); !told[root] {
+			told[root] = true
+			s.failed(c, d)
+		}
+	}
+	if len(lax.dropped) == 0 && !(len(lax.missing) > 0 && s.lacksDependency(c)) {
+		s.addGap(chartGap, Gap{Subject: c.path, File: c.path, Object: c.chart.Name(),
+			Reason: "the chart does not render, so that images may be missing: " + firstLine(cause)})
+	}
+}
+
+// lacksDependency reports whether a gap of the chart's dependencies was told.
+func (s *scanner) lacksDependency(c *source) bool {
+	return slices.ContainsFunc(s.res.Gaps, func(g Gap) bool {
+		return g.Rule == dependencyGap.rule && g.File == c.file(chartutil.ChartfileName)
+	})
+}
+
+var engineAt = regexp.MustCompile(`^.*(?:\): |>: |:\d+: )`)
+
+// rootCause is the end of an error of the engine, without the templates on the
+// way to it.
+func rootCause(err error) string { return engineAt.ReplaceAllString(firstLine(err), "") }

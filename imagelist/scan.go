@@ -11,15 +11,13 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/clusterimage/sealer/registry/ref"
 )
 
 // DefaultKubeVersion is the Kubernetes version that charts are rendered for
 // when nothing else says one.
 const DefaultKubeVersion = "v1.33.1"
-
-// DefaultPrivateRegistry is where a cluster pulls from when nothing else is
-// said.
-const DefaultPrivateRegistry = "sea.hub:5000"
 
 // The values of Options.Mode.
 const (
@@ -34,7 +32,7 @@ type List struct {
 	Content []byte
 }
 
-// Options say what Scan reads and how. The zero value reads a rootfs the way a
+// Options steer Scan. The zero value reads a rootfs the way a
 // build does.
 type Options struct {
 	// KubeVersion is the cluster's version; "" means that of the rootfs's
@@ -56,6 +54,16 @@ type Options struct {
 	// Lists are image lists, AuthLists are image lists with authentication,
 	// Ignored are lists of references that are left out.
 	Lists, AuthLists, Ignored []List
+	// Commands start the cluster and its applications. A chart that they
+	// install is rendered with the values, the name and the namespace that they
+	// give.
+	Commands []Command
+	// Rootfs is where the commands find files: the files that Scan reads over
+	// those of the image below. nil means the files that Scan reads.
+	Rootfs fs.FS `json:"-"`
+	// Kubeadm is asked for the images of a control plane; nil means that nobody
+	// can be asked.
+	Kubeadm Kubeadm `json:"-"`
 	// Rules is the content of .sealerimages, nil for none.
 	Rules []byte
 	// Under is the directory of a rootfs that fsys stands for, when it is not
@@ -64,21 +72,25 @@ type Options struct {
 	// Paths are the files and directories of fsys that are read; empty means
 	// all.
 	Paths []string
-	// Objects, when it is not nil, are the files that HasObjects or Telling is
-	// true for, and may be more that are not there: outside of manifests and
-	// charts no others are looked for.
-	Objects map[string]bool `json:"-"` // it tells nothing that the files do not
+	// Objects, if set, limits the files that are read outside manifests/ and
+	// charts/. Names that are not there are ignored.
+	Objects map[string]bool `json:"-"` // derived from the files: not in the cache key
 	// Mode is ModeAuto ("" too), ModeSealer or ModeOff.
 	Mode string
-	// PrivateRegistry is host[:port]; "" means DefaultPrivateRegistry.
+	// PrivateRegistry is host[:port]; "" means ref.DefaultPrivate.
 	PrivateRegistry string
-	// Lenient makes warnings of the errors that come from charts and
+	// Lenient makes open gaps of the errors that come from charts and
 	// manifests. Errors in lists and rules stay errors.
 	Lenient bool
+	// Strict makes every doubtful gap an open one.
+	Strict bool
+	// Base are the gaps of the image that the files are put on. They are gaps
+	// of the result, and Rules may declare them.
+	Base []Gap
 	// ChartProbe renders charts again with the switches on that are off by
-	// default; what appears then is optional.
+	// default; images that appear then are optional.
 	ChartProbe bool
-	// Logger gets what is done, file by file, at debug level; nil discards.
+	// Logger gets a line for each file, at debug level; nil discards.
 	Logger *slog.Logger
 }
 
@@ -87,17 +99,16 @@ type Options struct {
 // not lead out of itself (os.Root's does not).
 //
 // The error joins one error for each fault, each of the form
-// `file:line: "text": why`, sorted by file. The result holds what was found
-// elsewhere also when there is an error; it is nil only when ctx is done.
+// `file:line: "text": why`, sorted by file. The result holds the findings
+// of the other files also when there is an error; it is nil only when ctx is done.
 // Scan is safe for concurrent use when fsys is.
 func Scan(ctx context.Context, fsys fs.FS, o Options) (*Result, error) {
-	s := &scanner{ctx: ctx, fsys: fsys, o: o, log: o.Logger, res: &Result{}, apis: map[string]bool{}, kinds: map[string]bool{}}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
-	}
-	s.o.KubeVersion = cmp.Or(o.KubeVersion, MetadataVersion(fsys), DefaultKubeVersion)
-	s.o.PrivateRegistry = cmp.Or(o.PrivateRegistry, DefaultPrivateRegistry)
-	s.res.Private = s.o.PrivateRegistry
+	s := newScanner(ctx, o)
+	s.fsys = fsys
+	s.clusterVersion = cmp.Or(o.KubeVersion, MetadataVersion(fsys))
+	s.o.KubeVersion = cmp.Or(s.clusterVersion, DefaultKubeVersion)
+	s.o.PrivateRegistry = cmp.Or(o.PrivateRegistry, ref.DefaultPrivate)
+	s.res.PrivateRegistry = s.o.PrivateRegistry
 	s.rules = s.parseRules(o.Rules)
 	s.dirs = above(o.Objects)
 	s.readLists()
@@ -109,12 +120,26 @@ func Scan(ctx context.Context, fsys fs.FS, o Options) (*Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	s.kubeadm()
 	s.kustomize()
 	s.placeholders()
 	s.addFamilies()
+	s.ownSettings()
 	s.applyRules()
+	s.lowGaps()
+	s.tagGaps()
+	s.res.Gaps = append(s.res.Gaps, o.Base...)
+	s.declareGaps()
 	s.res.sort()
 	return s.res, s.err()
+}
+
+func newScanner(ctx context.Context, o Options) *scanner {
+	log := o.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &scanner{ctx: ctx, o: o, log: log, res: &Result{}, apis: map[string]bool{}, kinds: map[string]bool{}}
 }
 
 // A scanner is one run of Scan.
@@ -126,15 +151,21 @@ type scanner struct {
 	res    *Result
 	rules  userRules
 	dirs   map[string]bool // that have Objects below them, when only those are looked for
-	apis   map[string]bool // what the CRDs found bring
+	apis   map[string]bool // the APIs of the CRDs found
 	kinds  map[string]bool // group/Kind of the objects found
 	faults []fault
 
+	kubeadmConfigs []kubeadmConfig
+	clusterVersion string // of Kubernetes, as the options or the rootfs say; "" when neither does
 	kustomizations []*kustomization
+	release        release // that the chart is rendered for
+	objects        int     // rendered
+	builtin        int     // of them, those of kinds that Kubernetes brings
 
 	gapLines   []int         // of the template that is looked at, in its rendering
 	buf        []byte        // of hasObject
 	renderTime time.Duration // for one chart; 0 is maxRenderTime
+	keptCharts int           // bytes; 0 is maxKeptCharts
 }
 
 // area says how much is read from a file, by where it lies.
@@ -189,7 +220,7 @@ func (s *scanner) readFiles() error {
 	return s.readCharts(chartPaths)
 }
 
-// sort puts what a walk meets to the files or to the charts.
+// sort puts an entry of the walk to the files or to the charts.
 func (s *scanner) sort(name string, d fs.DirEntry, files, charts *[]string) error {
 	outside := s.areaOf(name) == other
 	switch {
@@ -197,7 +228,7 @@ func (s *scanner) sort(name string, d fs.DirEntry, files, charts *[]string) erro
 		return fs.SkipDir
 	case d.IsDir() && s.o.Objects != nil && outside && !s.dirs[name]:
 		return fs.SkipDir
-	case d.IsDir() && s.isChart(name):
+	case d.IsDir() && isChart(s.fsys, name):
 		*charts = append(*charts, name)
 		return fs.SkipDir
 	case d.IsDir() && isRegistryTree(name):
@@ -217,7 +248,7 @@ func (s *scanner) isFile(name string, d fs.DirEntry, outside bool) bool {
 	if d.Type()&fs.ModeSymlink != 0 && !outside {
 		info, err := fs.Stat(s.fsys, name)
 		if err == nil && info.IsDir() {
-			s.warn("%s: a link to a directory is not followed", name)
+			s.addGap(unreadGap, Gap{File: name, Reason: "a link to a directory is not followed"})
 		}
 		return err == nil && info.Mode().IsRegular()
 	}
@@ -242,8 +273,8 @@ func isRegistryTree(name string) bool {
 	return name == "registry" || strings.HasSuffix(name, "docker/registry/v2")
 }
 
-func (s *scanner) isChart(dir string) bool {
-	info, err := fs.Stat(s.fsys, path.Join(dir, chartFile))
+func isChart(fsys fs.FS, dir string) bool {
+	info, err := fs.Stat(fsys, path.Join(dir, chartFile))
 	return err == nil && info.Mode().IsRegular()
 }
 
@@ -300,12 +331,12 @@ func (s *scanner) manifest(name string, data []byte) {
 	}
 	for _, f := range faults {
 		if templated {
-			s.warn("%s:%d: a template that is no YAML without its values; only its lines were read: %v", name, f.line, f.err)
+			s.addGap(templateGap, Gap{File: name, Line: f.line, Reason: templateGap.reason + ": " + f.err.Error()})
 			continue
 		}
 		s.fault(fault{file: name, line: f.line, text: f.text, err: f.err})
 	}
-	before := len(s.res.Found) + len(s.res.Rejected) + len(s.res.Unresolved) + len(s.faults)
+	before := s.seen()
 	for _, d := range docs {
 		s.document(place{file: name, base: d.line}, d)
 	}
@@ -313,10 +344,23 @@ func (s *scanner) manifest(name string, data []byte) {
 		s.lines(place{file: name, limit: Medium}, string(data))
 	}
 	s.commentedDefaults(name, data)
-	if before == len(s.res.Found)+len(s.res.Rejected)+len(s.res.Unresolved)+len(s.faults) && bytes.Contains(data, []byte("image")) && imageField.Match(data) && !onlyCRDs(docs) {
-		s.warn("%s: has image: fields, but no image was found in it", name)
+	if before == s.seen() && bytes.Contains(data, []byte("image")) && imageField.Match(data) && !onlyCRDs(docs) {
+		s.addGap(noImageGap, Gap{File: name})
 	}
 }
+
+// seen counts everything that the scan had to say so far.
+func (s *scanner) seen() int {
+	return len(s.res.Found) + len(s.res.Rejected) + len(s.res.Gaps) + len(s.faults)
+}
+
+var (
+	noImageGap = cause{Doubtful, "no-image", "has image: fields, but no image was found in it",
+		"name the field in " + RulesFile + " (field KIND PATH), " + declare}
+	templateGap = cause{Doubtful, "template", "a template that is no YAML without its values; only its lines were read",
+		"add its images to manifests/imageList, " + declare}
+	unreadGap = cause{Doubtful, "unread", "", "make it readable, or take it out of the rootfs, " + declare}
+)
 
 // onlyCRDs reports whether all documents are definitions, whose image: keys
 // are schema.
@@ -339,16 +383,20 @@ func (s *scanner) otherFile(name string) {
 	if err != nil || info.Size() > maxOther || info.Size() == 0 {
 		return // a link may lead nowhere
 	}
-	kustomization := kustomizationFile(name)
-	if !kustomization && s.o.Objects == nil && !s.mayHavePods(name) {
+	kustomization, containerd := kustomizationFile(name), containerdFile(name)
+	if !kustomization && !containerd && s.o.Objects == nil && !s.mayHavePods(name) {
 		return
 	}
 	data, err := readLimited(s.fsys, name, maxOther)
 	if err != nil {
-		s.warn("not looked at: %v", err)
+		s.addGap(unreadGap, Gap{File: name, Reason: "not looked at: " + err.Error()})
 		return
 	}
 	s.res.Files++
+	if containerd {
+		s.containerd(name, data)
+		return
+	}
 	docs := objects(data)
 	if kustomization { // it may lack kind and version
 		docs, _ = documents(blankActions(data))

@@ -122,6 +122,10 @@ func setOptions(o *imagelist.Options, comment string) error {
 			o.Set = append(o.Set, value)
 		case "private":
 			o.PrivateRegistry = value
+		case "command":
+			o.Commands = append(o.Commands, imagelist.Command{File: "Kubefile", Line: len(o.Commands) + 2, Text: value})
+		case "strict":
+			o.Strict = value == "true"
 		case "lenient":
 			o.Lenient = value == "true"
 		case "probe":
@@ -159,8 +163,20 @@ func describe(r *imagelist.Result, err error) string {
 	for _, f := range r.Rejected {
 		fmt.Fprintf(&b, "rejected %q %s %s | %s | %s\n", f.Written, place(f.File, f.Line, f.Rendered), f.Field, f.Rule, f.Reason)
 	}
-	for _, g := range r.Unresolved {
-		fmt.Fprintf(&b, "unresolved %q %s %s | %s | %s\n", g.Text, place(g.File, g.Line, 0), g.Object, g.Field, g.Reason)
+	for _, g := range r.Gaps {
+		fmt.Fprintf(&b, "%s gap %s (%s) %s", g.Grade, g.Subject, g.Rule, g.Place())
+		for _, s := range []string{g.Object, g.Field, g.Text, g.Reason, g.Remedy} {
+			if s != "" {
+				fmt.Fprintf(&b, " | %s", s)
+			}
+		}
+		if g.More > 0 {
+			fmt.Fprintf(&b, " | %d more", g.More)
+		}
+		if g.Declared != "" {
+			fmt.Fprintf(&b, " | declared: %s", g.Declared)
+		}
+		b.WriteByte('\n')
 	}
 	for _, w := range r.Warnings {
 		fmt.Fprintf(&b, "warning %s\n", w)

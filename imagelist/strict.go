@@ -31,7 +31,7 @@ var (
 	wordInCapitals = regexp.MustCompile(`^(?:[A-Z]+[_-])*(?:IMAGE|TAG|VERSION|NAME|REGISTRY|REPOSITORY)(?:[_-][A-Z]+)*$`)
 )
 
-// A verdict is what a text in a place that may hold an image is.
+// A verdict is a judgement about a text in a place that may hold an image.
 type verdict struct {
 	ref        ref.Reference
 	confidence Confidence // "" when it is no image
@@ -89,8 +89,8 @@ func plain(value string) string {
 	return value
 }
 
-// noImage says what a text is that is certainly no image, "" when it may be
-// one.
+// noImage names the kind of a text that is certainly no image, "" when the text
+// may be one.
 func noImage(key, value string) string {
 	switch {
 	case isPlaceholder(value):
@@ -164,7 +164,7 @@ func isNamespace(r ref.Reference) bool {
 	return namespaced[r.Registry] && !strings.Contains(r.Repository, "/")
 }
 
-// splitTag returns what stands before the tag or digest, and the tag.
+// splitTag returns the text before the tag or digest, and the tag.
 func splitTag(s string) (name, tag string) {
 	s, _, _ = strings.Cut(s, "@")
 	if i := strings.LastIndexByte(s, ':'); i > strings.LastIndexByte(s, '/') {
@@ -253,7 +253,7 @@ func words(key string) []string {
 // this key is an image.
 func isImageKey(key string) bool {
 	k := norm(key)
-	for _, suffix := range []string{"image", "imageref", "imagereference", "imagename", "imageurl", "imageuri", "imagespec", "imagefullname"} {
+	for _, suffix := range []string{"image", "imageref", "imagereference", "imagename", "imageurl", "imageuri", "imagespec", "imagefullname", "imagepullspec", "pullspec"} {
 		if strings.HasSuffix(k, suffix) {
 			return true
 		}
@@ -291,8 +291,9 @@ func speaksOfImage(key string) bool {
 	if len(key) < len("image") || !strings.Contains(strings.ToLower(key), "image") {
 		return false
 	}
+	pullSpec := strings.HasSuffix(norm(key), "pullspec") // OpenShift's word for a reference
 	for _, w := range words(key) {
-		if notOfImages[w] || judged[w] {
+		if notOfImages[w] && !(pullSpec && w == "pull") || judged[w] {
 			return false
 		}
 	}

@@ -33,5 +33,5 @@ func blankActions(data []byte) []byte {
 	return out
 }
 
-// unmark shows what the mark stands for.
+// unmark replaces each mark by a short sign for a template action.
 func unmark(s string) string { return strings.ReplaceAll(s, actionMark, "{{...}}") }

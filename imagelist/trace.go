@@ -28,7 +28,7 @@ func (s *scanner) traceGaps(template, rendering string) {
 		lines[i].Rendered = r
 	}
 	trace(lines, template, rendering)
-	gaps := s.res.Unresolved[len(s.res.Unresolved)-len(lines):]
+	gaps := s.res.Gaps[len(s.res.Gaps)-len(lines):]
 	for i := range gaps {
 		gaps[i].Line = lines[i].Line
 	}
@@ -121,13 +121,14 @@ func templateLine(from, to []string, anchors []int, r int) int {
 	return at
 }
 
-// maxTurns bounds how many rendered lines are looked at to tell a turn, for each
+// maxTurns bounds the rendered lines that are counted to tell a turn, for each
 // finding.
 const maxTurns = 1000
 
 // sameLine returns which of the lines of a template the last of the lines that
 // it rendered to comes from, -1 when none has its key and its text outside of
-// actions. Of several the turn tells: loops take turns again and again.
+// actions. If several lines match (a range loop), the position in the repetition
+// decides.
 func sameLine(from, to []string) int {
 	last := to[len(to)-1]
 	key := lineKey(last)
@@ -165,7 +166,7 @@ func rendersTo(template, line string) bool {
 	return true
 }
 
-// lineKey is what a line says before its value.
+// lineKey is the part of a line before its value.
 func lineKey(l string) string {
 	l = strings.TrimSpace(l)
 	if key, _, ok := strings.Cut(l+" ", ": "); ok && !strings.Contains(key, "{{") {

@@ -15,7 +15,7 @@ import (
 // inValues finds the images that a chart's values spell out, each with the
 // path of its value. Nothing of it goes into the result of s.
 func (s *scanner) inValues(ch *chart.Chart, n *yaml.Node, file string, limit Confidence) []Finding {
-	v := &scanner{ctx: s.ctx, o: s.o, log: s.log, res: &Result{}, apis: map[string]bool{}, kinds: map[string]bool{}}
+	v := newScanner(s.ctx, s.o)
 	w := walker{s: v, p: place{file: file, object: ch.Name(), limit: limit}}
 	w.fields(n, "", "", inherited{appVersion: ch.AppVersion()}, 0)
 	for i, f := range v.res.Found {
@@ -26,8 +26,8 @@ func (s *scanner) inValues(ch *chart.Chart, n *yaml.Node, file string, limit Con
 	return v.res.Found
 }
 
-// valuesPaths tells of what a chart's rendering named which value it came
-// from: the value that spells out the same reference, or else the only one
+// valuesPaths notes for each finding of a chart's rendering the value that it
+// came from: the value that spells out the same reference, or else the only one
 // with the same repository.
 func (s *scanner) valuesPaths(c *source, vals map[string]any, found []Finding) {
 	if len(found) == 0 {
@@ -93,8 +93,8 @@ func (s *scanner) salvageValues(c *source, limit Confidence) {
 	read(c.chart, "")
 }
 
-// offerValues lists the images of the values of a chart that renders without
-// one, as charts do that ask for a setting before they install anything.
+// offerValues lists, as optional, the images in values.yaml of a chart whose
+// default rendering has none: it may ask for a setting first.
 func (s *scanner) offerValues(c *source) {
 	from := len(s.res.Found)
 	s.salvageValues(c, Optional)
@@ -104,7 +104,7 @@ func (s *scanner) offerValues(c *source) {
 }
 
 // announced adds the images that a chart's annotations list. They are
-// offered; what the rendering names too is found there.
+// offered; images that the rendering names too are found there.
 func (s *scanner) announced(c *source) {
 	keys := []string{"artifacthub.io/images", "helm.sh/images", "images"}
 	for _, key := range keys {
@@ -125,16 +125,16 @@ func (s *scanner) announced(c *source) {
 				image = text(it, "image")
 			}
 			if v := judge("image", image); v.ref.Repository != "" {
-				s.add(p, 0, field, strings.TrimSpace(image), "chart-annotation", Announced)
+				s.add(p, spot{0, field, strings.TrimSpace(image), "chart-annotation"}, Announced)
 			} else if image != "" {
-				s.reject(p, 0, field, image, "chart-annotation", v.reason)
+				s.reject(p, spot{0, field, image, "chart-annotation"}, v.reason)
 			}
 		}
 	}
 }
 
 // probe renders a chart with every switch on that is off, and adds as
-// optional what appears then.
+// optional the images that appear then.
 func (s *scanner) probe(c *source, vals map[string]any, caps *chartutil.Capabilities) {
 	ch, err := loader.LoadFiles(c.files)
 	if err != nil {

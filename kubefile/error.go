@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ErrUnset is wrapped by the fault of a word that names a variable which is not
-// set: a base that is not known might set it.
+// ErrUnset is wrapped by the fault of a word with an unset variable. The fault
+// may go away once the base is known, because the base can set the variable.
 var ErrUnset = errors.New("a variable is not set")
 
 // An Error is one fault of a Kubefile. Errors of one file are joined with
@@ -15,13 +15,13 @@ var ErrUnset = errors.New("a variable is not set")
 type Error struct {
 	File        string // the Kubefile's name
 	Line        int    // from 1; 0 when the fault has no line
-	Instruction string // "COPY"; "" when the fault is in none
-	Msg         string // what is wrong
-	Fix         string // what to do; may be empty
+	Instruction string // "COPY"; "" when the fault is in no instruction
+	Msg         string // the fault
+	Fix         string // the way out; may be empty
 	Err         error  // the cause, if another part of the program found the fault
 }
 
-// Error returns "Kubefile:LINE: instruction: what: fix".
+// Error returns "Kubefile:LINE: instruction: message: fix".
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.File)

@@ -12,7 +12,7 @@ type File struct {
 	Escape       rune   // the escape character: '\\', or '`' with "# escape=`"
 	Expanded     bool   // words are plain values: parser.Expand has run
 	Instructions []Instruction
-	// Warnings are what is legal but unlikely to be meant, in line order.
+	// Warnings are legal but probably unintended uses, in line order.
 	Warnings []*Error
 }
 
@@ -23,8 +23,8 @@ type Instruction interface {
 	Keyword() string
 	// Line is the line where the instruction begins, from 1.
 	Line() int
-	// Text is what follows the keyword, in canonical form, without the
-	// content of heredocs.
+	// Text is the part after the keyword, in canonical form, without the content
+	// of heredocs.
 	Text() string
 
 	check(c *checker)

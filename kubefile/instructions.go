@@ -8,7 +8,7 @@ type From struct {
 	At
 	Platform string // of the base; "" is the platform that is built
 	Image    string
-	Alias    string // "AS name", which Kubefiles of sealer 0.9 have; it means nothing
+	Alias    string // "AS name", as in Kubefiles of sealer 0.9; ignored
 }
 
 // Arg is ARG name[=default]...
@@ -54,7 +54,7 @@ type Run struct {
 	Command  string   // for the shell; "" when Args is set
 	Args     []string // the JSON form: run without a shell
 	Mounts   []Mount
-	Network  string // host, none, or "": as the build says
+	Network  string // host, none, or "" for the build's --run-network
 	Heredocs []Heredoc
 }
 

@@ -54,13 +54,87 @@ func TestTarget(t *testing.T) {
 	}
 }
 
+// TestTargetOfSeveral has the places that depend on more than the source and
+// DEST: several sources, heredocs, directories of the layers below.
+func TestTargetOfSeveral(t *testing.T) {
+	t.Parallel()
+	file := kubefile.Source{Name: "a"}
+	alone := kubefile.Source{Name: "a", Alone: true}
+	dir := kubefile.Source{Name: "a", Alone: true, Dir: true}
+	heredoc := kubefile.Source{Name: "EOF", Alone: true, Inline: true}
+	for _, tc := range []struct {
+		src       kubefile.Source
+		dest      string
+		docker    bool
+		destIsDir bool
+		want      kubefile.Place
+	}{
+		{file, "x/a", false, false, kubefile.Place{Path: "x/a/a"}},
+		{file, "x", true, false, kubefile.Place{Path: "x/a"}},
+		{alone, "x", true, false, kubefile.Place{Path: "x"}},
+		{alone, "x", true, true, kubefile.Place{Path: "x/a"}},
+		{alone, "x/.", true, false, kubefile.Place{Path: "x/a"}},
+		{alone, "x/a/.", false, false, kubefile.Place{Path: "x/a/a"}},
+		{alone, "/", true, false, kubefile.Place{Path: "a"}},
+		{alone, "x/a", false, true, kubefile.Place{Path: "x/a"}},
+		{dir, "x/a/", false, false, kubefile.Place{Path: "x/a"}},
+		{dir, "x", true, false, kubefile.Place{Path: "x", Contents: true}},
+		{heredoc, "x", false, false, kubefile.Place{Path: "x"}},
+		{heredoc, "x/", false, false, kubefile.Place{Path: "x/EOF"}},
+		{heredoc, "x", true, false, kubefile.Place{Path: "x"}},
+		{kubefile.Source{Name: "EOF", Inline: true}, "x", false, false, kubefile.Place{Path: "x/EOF"}},
+	} {
+		got := (&kubefile.Copy{Dest: tc.dest}).Target(tc.src, tc.docker, tc.destIsDir)
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%+v to %s, docker %v, a directory %v (-want +got):\n%s", tc.src, tc.dest, tc.docker, tc.destIsDir, diff)
+		}
+	}
+}
+
+func TestSourceName(t *testing.T) {
+	t.Parallel()
+	for src, want := range map[string]string{
+		".": "", "/": "", "a/.": "", "./": "", "//": "", "..": "", "a/..": "", "../..": "",
+		"a": "a", "a/": "a", "./a/b": "b", "../a": "a", ".a": ".a", "a/..b": "..b",
+	} {
+		if got := kubefile.SourceName(src); got != want {
+			t.Errorf("SourceName(%q) = %q, want %q", src, got, want)
+		}
+	}
+}
+
 func TestSuggest(t *testing.T) {
 	t.Parallel()
-	for word, want := range map[string]string{
-		"APPCMD": "APPCMDS", "COPPY": "COPY", "FORM": "FROM", "lauch": "LAUNCH", "EXTERNAL": "", "X": "", "CMSD": "CMDS",
+	for _, tc := range []struct {
+		word       string
+		candidates []string
+		want       string
+	}{
+		{"APPCMD", kubefile.Keywords(), "APPCMDS"},
+		{"COPPY", kubefile.Keywords(), "COPY"},
+		{"FORM", kubefile.Keywords(), "FROM"},
+		{"lauch", kubefile.Keywords(), "LAUNCH"},
+		{"EXTERNAL", kubefile.Keywords(), ""},
+		{"X", kubefile.Keywords(), ""},
+		{"CMSD", kubefile.Keywords(), "CMDS"},
+		{"", []string{"a"}, ""},
+		{"X", []string{"Y"}, ""}, // no letter would be left
+		{"port", nil, ""},
+		{"abcdef", []string{"abxyef"}, "abxyef"},        // two of six letters
+		{"abcdef", []string{"axyzef"}, ""},              // three of six
+		{"abc", []string{"xbc", "abx"}, "abx"},          // of equals the last of its length
+		{"abc", []string{"abcd", "ab"}, "abcd"},         // else the first
+		{"abc", []string{"abcd", "abx", "xbcd"}, "abx"}, // its length before another
+		{"abcdef", []string{"abcxyf", "abcdxf"}, "abcdxf"},
+		{"abcdef", []string{"abcdxf", "abcxyf"}, "abcdxf"},
+		{"ab", []string{"ba"}, "ba"}, // a swap is one change
+		{"ab", []string{"cd"}, ""},
+		{"abcd", []string{"badc"}, ""},
+		{"abcdef", []string{"badcef"}, "badcef"},
+		{"abcdef", []string{"cdef"}, "cdef"},
 	} {
-		if got := kubefile.Suggest(word, kubefile.Keywords()); got != want {
-			t.Errorf("Suggest(%s) = %q, want %q", word, got, want)
+		if got := kubefile.Suggest(tc.word, tc.candidates); got != tc.want {
+			t.Errorf("Suggest(%s, %v) = %q, want %q", tc.word, tc.candidates, got, tc.want)
 		}
 	}
 }

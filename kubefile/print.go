@@ -2,11 +2,12 @@ package kubefile
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
 // String prints f so that parsing the result gives f again, apart from line
-// numbers. It is meant for a File that was not expanded.
+// numbers. f must not be expanded.
 func (f *File) String() string {
 	var b strings.Builder
 	if f.Escape == '`' {
@@ -62,8 +63,7 @@ func (c *Copy) Text() string {
 	for _, e := range c.Exclude {
 		b.WriteString(flag("exclude", e))
 	}
-	list := make([]string, 0, len(c.Sources)+1)
-	b.WriteString(words(append(append(list, c.Sources...), c.Dest)))
+	b.WriteString(words(append(slices.Clone(c.Sources), c.Dest)))
 	return b.String()
 }
 
@@ -144,8 +144,8 @@ func pairs(list []Pair) string {
 	return strings.Join(out, " ")
 }
 
-// words prints raw words separated by spaces, or as a JSON list where one would
-// not survive that.
+// words prints raw words separated by spaces, or as a JSON list if one of them
+// contains a bare space and would be split.
 func words(raw []string) string {
 	for _, w := range raw {
 		if w == "" || hasBareSpace(w) {
@@ -172,14 +172,14 @@ func list(items []string) string {
 	return "[" + strings.ReplaceAll(b.String(), "\n", "") + "]"
 }
 
-// plainCommand reports whether a command survives being written without JSON.
+// plainCommand reports whether a command can be written without JSON.
 func plainCommand(c string) bool {
 	return c != "" && c == strings.TrimSpace(c) && !strings.HasPrefix(c, "[") && !strings.HasPrefix(c, "--") &&
 		!strings.ContainsAny(c, "\n\r\v\f\x00") && !strings.HasSuffix(c, `\`) && !strings.HasSuffix(c, "`")
 }
 
-// hasBareSpace reports white space outside quotes, or a quote that is open: it
-// cannot be a word of its own.
+// hasBareSpace reports white space outside quotes, or an open quote: s is then
+// not one word.
 func hasBareSpace(s string) bool {
 	at, open := Bare(s, '\\', func(r rune) bool { return strings.ContainsRune(Space, r) })
 	return at >= 0 || open

@@ -1,10 +1,10 @@
 package kubefile
 
-// Space is what separates words.
+// Space are the characters that separate words.
 const Space = " \t\r\n\v\f"
 
-// Bare returns the index of the first rune of s outside of quotes and escapes
-// that stop accepts, or -1, and whether a quote is open where it ended.
+// Bare returns the index of the first rune of s, outside of quotes and escapes,
+// that stop accepts, or -1. open reports whether a quote was open at that point.
 func Bare(s string, escape rune, stop func(rune) bool) (at int, open bool) {
 	quote := rune(0)
 	escaped := false

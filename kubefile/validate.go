@@ -20,9 +20,9 @@ var (
 	sha256Sum    = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 )
 
-// Validate returns every fault of f that can be seen without its base and its
-// context, joined in line order; each is an *Error. What holds variables is
-// judged when f is expanded.
+// Validate returns every fault of f that can be found without its base and its
+// context, joined in line order; each is an *Error. Words with variables are
+// judged once f is expanded.
 func (f *File) Validate() error {
 	errs := f.Faults()
 	joined := make([]error, len(errs))
@@ -32,10 +32,10 @@ func (f *File) Validate() error {
 	return errors.Join(joined...)
 }
 
-// Faults returns what Validate reports, one by one.
+// Faults returns the faults that Validate joins.
 func (f *File) Faults() []*Error {
 	c := &checker{file: f, seen: map[string]int{}, apps: map[string]int{}}
-	if !f.Expanded { // variables do not change it
+	if !f.Expanded { // variables do not change the order
 		c.order()
 	}
 	for _, in := range f.Instructions {
@@ -50,7 +50,7 @@ type checker struct {
 	file *File
 	in   Instruction
 	errs []*Error
-	seen map[string]int // keyword -> line, of what may stand once
+	seen map[string]int // keyword -> line, of instructions that are allowed once
 	apps map[string]int // name -> line
 }
 
@@ -70,7 +70,8 @@ func (c *checker) once() {
 	c.seen[c.in.Keyword()] = c.in.Line()
 }
 
-// plain reports whether s says now what it will say when it is expanded.
+// plain reports whether s has its final value: f is expanded, or s contains no
+// variable, quote or escape.
 func (c *checker) plain(s string) bool { return c.file.Expanded || !strings.ContainsAny(s, "$\"'\\`") }
 
 // order checks that FROM comes first, and that LAUNCH stands alone.

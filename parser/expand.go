@@ -34,13 +34,17 @@ func Predefined(p ocispec.Platform) map[string]string {
 	}
 }
 
-// Expand returns f with every variable replaced for one platform; f itself is
-// not changed. In FROM, COPY, ADD, APP, CNI, CSI, LAUNCH and KUBEVERSION a
-// variable that is not set, and a word that becomes empty, are faults; in ARG,
-// ENV, LABEL and APPENV an unset variable is empty, with a warning, as in a
-// Dockerfile. CMD, CMDS and APPCMDS are for the cluster's shell and RUN for the
-// build's: they are kept. All faults are returned, joined, each a
-// *kubefile.Error. It is safe for concurrent use.
+// Expand returns f with every variable replaced for one platform. f itself is
+// not changed, and Expand is safe for concurrent use.
+//
+// An unset variable, and a word that becomes empty, are faults in FROM, COPY,
+// ADD, APP, CNI, CSI, LAUNCH and KUBEVERSION, in the flags of RUN and in the
+// name of APPCMDS and APPENV. In the values of ARG, ENV, LABEL and APPENV and
+// in a heredoc an unset variable is empty, with a warning, as in a Dockerfile.
+// The commands of CMD, CMDS and APPCMDS (for the cluster's shell) and of RUN
+// (for the build's) are kept as written.
+//
+// All faults are returned, joined, each a *kubefile.Error.
 func Expand(f *kubefile.File, vars Vars) (*kubefile.File, error) {
 	e := newExpander(f, vars)
 	out := &kubefile.File{Name: f.Name, DockerCopy: f.DockerCopy, Escape: f.Escape, Expanded: true}
@@ -75,7 +79,8 @@ func Expand(f *kubefile.File, vars Vars) (*kubefile.File, error) {
 	return out, errors.Join(joined...)
 }
 
-// ExpandFrom returns FROM alone, expanded: what is known before the base is.
+// ExpandFrom returns FROM alone, expanded. It needs no base, so a build calls it
+// to find the base.
 func ExpandFrom(f *kubefile.File, vars Vars) (*kubefile.From, error) {
 	e := newExpander(f, vars)
 	for _, in := range f.Instructions {
@@ -99,7 +104,7 @@ type expander struct {
 	lex      *shell.Lex // not safe for concurrent use, so one for each Expand
 	vars     Vars
 	predef   map[string]string
-	env      map[string]string // what ENV set: it hides arguments
+	env      map[string]string // set by ENV; hides arguments of the same name
 	args     map[string]string
 	declared map[string]bool
 	in       kubefile.Instruction
@@ -156,7 +161,7 @@ func (e *expander) fault(msg, fix string) *kubefile.Error {
 var reference = regexp.MustCompile(`\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})`)
 
 // expand replaces the variables of one raw word and drops its quotes. missing
-// lists the variables that it names without a default and that are not set.
+// lists the unset variables in the word that have no default.
 func (e *expander) expand(raw string) (value string, missing []string, ok bool) {
 	res, err := e.lex.ProcessWordWithMatches(raw, e)
 	if err != nil {
@@ -187,7 +192,7 @@ func lexFault(err error) string {
 	return msg
 }
 
-// word expands a word that must not vanish.
+// word expands a word that must not be empty.
 func (e *expander) word(raw string) string {
 	if raw == "" {
 		return ""
@@ -275,7 +280,7 @@ func (e *expander) instruction(in kubefile.Instruction) kubefile.Instruction {
 	case *kubefile.AppEnv:
 		return &kubefile.AppEnv{At: in.At, Name: e.word(in.Name), Pairs: e.pairs(in.Pairs)}
 	case *kubefile.KubeVersion:
-		// The lexer takes < for a heredoc's beginning only when it is doubled.
+		// The lexer takes only "<<" for the beginning of a heredoc, not "<".
 		return &kubefile.KubeVersion{At: in.At, Range: e.word(in.Range)}
 	case *kubefile.Launch:
 		return &kubefile.Launch{At: in.At, Apps: e.words(in.Apps)}
@@ -283,8 +288,8 @@ func (e *expander) instruction(in kubefile.Instruction) kubefile.Instruction {
 	return in // CMD, CMDS: nothing to expand
 }
 
-// arg gives each argument its value: --build-arg, else its default, else what
-// the platform or the base gives.
+// arg gives each argument its value: --build-arg, else its default, else the
+// platform's or the base's value.
 func (e *expander) arg(in *kubefile.Arg) *kubefile.Arg {
 	out := &kubefile.Arg{At: in.At}
 	for _, p := range in.Pairs {

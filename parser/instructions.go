@@ -10,8 +10,8 @@ import (
 	"github.com/clusterimage/sealer/kubefile"
 )
 
-// build makes the instruction p.keyword, or reports why it cannot and returns
-// nil. args is what follows the flags, without white space around it.
+// build makes the instruction p.keyword, or reports a fault and returns nil. args
+// is the text after the flags, without white space around it.
 func (p *reader) build(at kubefile.At, flags []flag, args string, heredocs []kubefile.Heredoc) kubefile.Instruction {
 	switch p.keyword {
 	case "FROM":
@@ -75,7 +75,7 @@ func (p *reader) words(args string) ([]string, bool) {
 // list reads a JSON list that must be one.
 func (p *reader) list(args string) ([]string, bool) {
 	if args == "" {
-		return nil, true // kubefile says what is missing
+		return nil, true // kubefile reports the empty list
 	}
 	list, err := jsonList(args)
 	if err != nil {
@@ -85,7 +85,7 @@ func (p *reader) list(args string) ([]string, bool) {
 	return list, true
 }
 
-// commands reads the JSON form or one command. It never splits a command.
+// commands reads a JSON list of commands, or one command, which is never split.
 func (p *reader) commands(args string) ([]string, bool) {
 	if args == "" {
 		return nil, true
@@ -158,7 +158,7 @@ func bareNames(list []kubefile.Pair) []kubefile.Pair {
 	return list
 }
 
-// another is where a comma begins another variable of "ARG a=1,b=2".
+// another matches the variable that follows a comma in "ARG a=1,b=2".
 var another = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
 
 // arguments reads "name[=default] ..." and "a=1,b=2".
@@ -259,7 +259,7 @@ func (p *reader) mount(s string) (kubefile.Mount, bool) {
 		}
 	}
 	if m.Type != "" && m.Type != "secret" {
-		return m, true // kubefile says what is wrong; its options are its own
+		return m, true // kubefile reports the type; the options of other types are not known here
 	}
 	for _, opt := range options {
 		name, value, set := strings.Cut(opt, "=")
@@ -293,7 +293,7 @@ func (p *reader) mount(s string) (kubefile.Mount, bool) {
 	return m, true
 }
 
-// app reads APP, CNI, CSI, APPCMDS and APPENV: a name, then what belongs to it.
+// app reads APP, CNI, CSI, APPCMDS and APPENV: a name, then its arguments.
 func (p *reader) app(at kubefile.At, args string) kubefile.Instruction {
 	name, rest, err := cutWord(args, p.file.Escape)
 	if err != nil {

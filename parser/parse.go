@@ -12,10 +12,10 @@ import (
 	"github.com/clusterimage/sealer/kubefile"
 )
 
-// Parse reads the Kubefile r, which errors call name. It reports all faults
-// that can be seen without variables, base and context, joined in line order;
-// each is a *kubefile.Error. Beside faults the File has the instructions
-// without one, and FROM in any case, so that a caller can look for more; it is
+// Parse reads the Kubefile r; errors call it name. It reports all faults that can
+// be found without variables, base and context, joined in line order; each is a
+// *kubefile.Error. Beside an error the File has all instructions without a fault,
+// and FROM in any case, so that a caller can look for more faults. The File is
 // nil when r is no text, or has no instruction.
 func Parse(name string, r io.Reader) (*kubefile.File, error) {
 	src, ok, err := read(name, r)
@@ -28,13 +28,10 @@ func Parse(name string, r io.Reader) (*kubefile.File, error) {
 		var list []line
 		list, f.Escape = src.lines()
 		p.errs = src.errs
-		broken := len(list) == 0 && len(src.errs) > 0
 		for _, l := range list {
 			p.instruction(l)
 		}
-		if !broken {
-			p.validate()
-		}
+		p.validate()
 	}
 	slices.SortStableFunc(p.errs, func(a, b *kubefile.Error) int { return a.Line - b.Line })
 	joined := make([]error, len(p.errs))
@@ -56,12 +53,12 @@ type reader struct {
 	file *kubefile.File
 	errs []*kubefile.Error
 
-	line    int    // of the instruction that is read
+	line    int    // of the current instruction
 	keyword string // its name, in capitals
 }
 
-// validate adds what kubefile finds, where the line has no error yet: one
-// fault an instruction is enough when it could not be read.
+// validate adds kubefile's faults for the lines that have no error yet: an
+// instruction that could not be read gets one fault.
 func (p *reader) validate() {
 	read := map[int]bool{}
 	for _, e := range p.errs {
@@ -72,7 +69,7 @@ func (p *reader) validate() {
 			continue
 		}
 		if e.Line == 0 && len(p.errs) > 0 {
-			continue // no FROM, but perhaps a misspelt one
+			continue // no FROM was read, but a misspelt one was reported
 		}
 		p.errs = append(p.errs, e)
 	}
@@ -89,7 +86,7 @@ func (p *reader) instruction(l line) {
 		word, rest = text[:i], text[i:]
 	}
 	if word == "" {
-		return // a continuation of nothing
+		return // a continuation without an instruction
 	}
 	p.line, p.keyword = l.number, strings.ToUpper(word)
 	if !slices.Contains(kubefile.Keywords(), p.keyword) {
@@ -98,15 +95,15 @@ func (p *reader) instruction(l line) {
 	}
 	in := p.read(l, rest)
 	if in == nil && p.keyword == "FROM" {
-		in = &kubefile.From{At: kubefile.At(l.number)} // its fault is no fault of those behind it
+		in = &kubefile.From{At: kubefile.At(l.number)} // a faulty FROM must not make the following instructions faulty
 	}
 	if in != nil {
 		p.file.Instructions = append(p.file.Instructions, in)
 	}
 }
 
-// read makes an instruction of what follows its name, or reports why it cannot
-// and returns nil.
+// read makes an instruction of l, whose text after the keyword is rest, or
+// reports a fault and returns nil.
 func (p *reader) read(l line, rest string) kubefile.Instruction {
 	flags, args, err := cutFlags(rest, p.file.Escape)
 	if err != nil {
@@ -120,7 +117,7 @@ func (p *reader) read(l line, rest string) kubefile.Instruction {
 	return p.build(kubefile.At(l.number), values, args, l.heredocs)
 }
 
-// unknown reports a word that is no instruction.
+// unknown reports a word that is no keyword.
 func (p *reader) unknown(word string) {
 	p.keyword = ""
 	fix := "the instructions are " + strings.Join(kubefile.Keywords(), ", ")
@@ -145,11 +142,11 @@ func (p *reader) unknown(word string) {
 	p.bad(fmt.Sprintf("unknown instruction %s", clip(word)), fix)
 }
 
-// strange tells the blanks, and what is not seen at all, that text copied from
-// a web page may hold.
+// strange reports invisible characters and blanks other than ASCII's: text copied
+// from a web page may contain them.
 func strange(r rune) bool { return r > unicode.MaxASCII && !unicode.IsGraphic(r) || unicode.IsSpace(r) }
 
-// clip shortens what an error quotes to a part of one line.
+// clip shortens a quotation to a part of one line.
 func clip(s string) string {
 	s, _, _ = strings.Cut(s, "\n")
 	if r := []rune(s); len(r) > 40 {
@@ -164,7 +161,7 @@ type flag struct {
 	set         bool // "=" was there
 }
 
-// flags checks the flags of an instruction against those that it takes.
+// flags checks the flags of an instruction against kubefile.Flags.
 func (p *reader) flags(words []string) (out []flag, ok bool) {
 	ok = true
 	known := kubefile.Flags(p.keyword)

@@ -18,8 +18,8 @@ const (
 	maxSize = 1 << 20
 	// maxErrors bounds how often a faulty file is parsed again.
 	maxErrors = 100
-	// mark in front of a keyword hides it from BuildKit's parser, which then
-	// keeps the line and judges nothing in it. Text that holds it is refused.
+	// mark in front of a keyword hides the keyword from BuildKit's parser, which
+	// then keeps the line unjudged. Text with this character is refused.
 	mark = "\x01"
 )
 
@@ -42,7 +42,7 @@ func (s *source) bad(number int, msg, fix string) {
 	s.errs = append(s.errs, &kubefile.Error{File: s.name, Line: number, Msg: msg, Fix: fix})
 }
 
-// read takes the text from r. ok is false when it is no text at all.
+// read reads the text of r. ok is false when r is not text.
 func read(name string, r io.Reader) (s *source, ok bool, err error) {
 	s = &source{name: name}
 	b, err := io.ReadAll(io.LimitReader(r, maxSize+1))
@@ -77,7 +77,8 @@ func read(name string, r io.Reader) (s *source, ok bool, err error) {
 func forbidden(r rune) bool { return r < ' ' && r != '\t' && r != '\n' }
 
 // directives reads "# copy=docker" among the parser directives at the top. It
-// moves it behind BuildKit's own, which end at the first that it does not know.
+// moves the line behind BuildKit's directives, because BuildKit stops at the
+// first directive that it does not know.
 func (s *source) directives() {
 	lines := bytes.SplitAfter(s.text, []byte("\n"))
 	var theirs, ours [][]byte
@@ -118,14 +119,14 @@ func (s *source) directives() {
 		}
 		break
 	}
-	// The loop leaves at the first line that is no directive.
+	// The loop leaves at the first line that is not a directive.
 	head := append(theirs, ours...)
 	s.text = bytes.Join(append(head, lines[len(head):]...), nil)
 }
 
-// lines runs BuildKit's parser. Where it stops at an instruction, the keyword
-// there is marked and the file is parsed again, so that the instruction is
-// judged by this package and the following lines are seen, too.
+// lines runs BuildKit's parser. When BuildKit refuses an instruction, lines marks
+// its keyword and parses the file again, so that this package judges the
+// instruction and BuildKit reads the lines after it.
 func (s *source) lines() ([]line, rune) {
 	rows := bytes.SplitAfter(s.text, []byte("\n"))
 	for range maxErrors {
@@ -143,7 +144,7 @@ func (s *source) lines() ([]line, rune) {
 			return nil, '\\'
 		case strings.Contains(msg, "unterminated heredoc"):
 			s.bad(at, "the heredoc has no end", "end it with a line that holds its word alone")
-			rows = rows[:at-1] // all that follows belongs to it
+			rows = rows[:at-1] // the rest of the file belongs to it
 			if len(bytes.TrimSpace(bytes.Join(rows, nil))) == 0 {
 				return nil, '\\'
 			}
@@ -170,7 +171,7 @@ func assemble(res *parser.Result) []line {
 	return out
 }
 
-// where returns the line of an error of BuildKit's parser, or 0.
+// where returns the line in an error of BuildKit's parser, or 0.
 func where(err error) int {
 	var le *parser.LocationError
 	if errors.As(err, &le) && len(le.Locations) > 0 && len(le.Locations[0]) > 0 {

@@ -15,8 +15,8 @@ var (
 
 const space = kubefile.Space
 
-// cutWord returns the first word of s with its quotes and escapes as written,
-// and what follows it without leading white space.
+// cutWord returns the first word of s, with its quotes and escapes as written,
+// and the text after it without leading white space.
 func cutWord(s string, escape rune) (word, rest string, err error) {
 	s = strings.TrimLeft(s, space)
 	at, open := kubefile.Bare(s, escape, func(r rune) bool { return strings.ContainsRune(space, r) })
@@ -87,15 +87,15 @@ func jsonList(s string) ([]string, error) {
 	return out, nil
 }
 
-// commandAsJSON reports whether a command that is no valid JSON list was meant
-// as one: "[" is a program, and "[[" a word of some shells, but nothing begins
-// with a bracket and something else.
+// commandAsJSON reports whether a command that is no valid JSON list looks like
+// one. "[" is a program, and "[[" a word of some shells; a word that begins with
+// "[" otherwise is meant as a list.
 func commandAsJSON(s string) bool {
 	return meantAsJSON(s) || len(s) > 1 && s[0] == '[' && !strings.ContainsRune("["+space, rune(s[1]))
 }
 
-// meantAsJSON reports whether text that is no valid JSON list was meant as
-// one. "[ -f x ] && y" is a shell's test, and "[ab].yaml" a pattern.
+// meantAsJSON reports whether text that is no valid JSON list looks like one. "[
+// -f x ] && y" is a shell's test, and "[ab].yaml" a pattern.
 func meantAsJSON(s string) bool {
 	inner, ok := strings.CutPrefix(s, "[")
 	if !ok {

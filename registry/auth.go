@@ -12,10 +12,10 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// users are the accounts of an htpasswd file. distribution has such a check
-// too; it is not used, since it creates a missing file with a password of its
-// own, and spends the tenth of a second that bcrypt takes on every request of a
-// client that pulls hundreds of blobs.
+// users are the accounts of an htpasswd file. distribution's own check is not
+// used: distribution creates a missing file with a password of its own, and runs
+// bcrypt, a tenth of a second, on every request of a client that pulls hundreds
+// of blobs.
 type users struct {
 	hashes map[string][]byte
 	some   []byte // a hash to compare with for a user that does not exist

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// A keyPair is a certificate and its key in files, which are read again when
-// they change.
+// A keyPair is a certificate and its key in two files. Both are read again when
+// one of them changes.
 type keyPair struct {
 	certFile, keyFile string
 	log               *slog.Logger
@@ -28,7 +28,7 @@ type keyPair struct {
 	read    [2]state // of the files, when they were read last
 }
 
-// A state tells one content of a file from another.
+// A state identifies one content of a file, by size and modification time.
 type state struct {
 	size     int64
 	modified time.Time
@@ -45,9 +45,9 @@ func openKeyPair(certFile, keyFile string, log *slog.Logger) (*keyPair, error) {
 	return k, nil
 }
 
-// get returns the certificate of the files, for tls.Config. While they do not
-// fit together, as between the writing of one and of the other, or cannot be
-// read, it stays what it was.
+// get returns the certificate in the files, for tls.Config. While the files
+// cannot be read or do not match, as when only one of them has been replaced, get
+// returns the certificate that it read last.
 func (k *keyPair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -32,11 +32,11 @@ func (d *dir) names(path string) ([]string, error) {
 	return f.Readdirnames(-1)
 }
 
-// walkOpen is open by os.Root, which opens every directory on the way: a dozen
-// system calls for a path of a registry tree.
+// walkOpen opens path through os.Root, which opens every directory on the way: a
+// dozen system calls for a path of a registry tree.
 func (d *dir) walkOpen(path string) (*os.File, error) { return d.root.Open(path) }
 
-// walkStat is stat by os.Root.
+// walkStat describes path through os.Root.
 func (d *dir) walkStat(path string) (fileInfo, error) {
 	info, err := d.root.Stat(path)
 	if err != nil {

@@ -20,7 +20,7 @@ func (d *dir) open(path string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// stat describes what is at path, all but its path.
+// stat describes the file at path. The result's path is left empty.
 func (d *dir) stat(path string) (fileInfo, error) {
 	fd, err := d.beneath(path, unix.O_PATH)
 	if unusable(err) {
@@ -37,8 +37,8 @@ func (d *dir) stat(path string) (fileInfo, error) {
 	return fileInfo{size: st.Size, modified: time.Unix(st.Mtim.Unix()), dir: st.Mode&unix.S_IFMT == unix.S_IFDIR}, nil
 }
 
-// beneath opens path in one system call; the kernel sees to it that no ".." and
-// no symbolic link leads out of d: openat2(2).
+// beneath opens path in one system call, openat2(2). The kernel refuses a path
+// that leads out of d by ".." or by a symbolic link.
 func (d *dir) beneath(path string, flags uint64) (int, error) {
 	for {
 		fd, err := unix.Openat2(int(d.self.Fd()), path, &unix.OpenHow{
@@ -50,8 +50,9 @@ func (d *dir) beneath(path string, flags uint64) (int, error) {
 	}
 }
 
-// unusable tells that openat2 could not judge: before Linux 5.6, in a sandbox
-// that does not know it, or when something on the way was renamed meanwhile.
+// unusable reports whether openat2 could not decide: the kernel is older than
+// Linux 5.6, a sandbox does not know the call, or a directory on the way was
+// renamed meanwhile.
 func unusable(err error) bool {
 	return errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EAGAIN)
 }

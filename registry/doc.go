@@ -6,7 +6,9 @@
 // counts. An image is found under its repository in the tree and, through the
 // sources that the layers' documents record, under its path, its full name
 // (docker.io/library/nginx) and containerd's mirror protocol (?ns=docker.io),
-// whichever way the tree names it. Listen makes a server of the handler; Verify
-// resolves references through the same driver and handlers' storage; Hosts
-// writes containerd's hosts.toml.
+// whichever way the tree names it. Listen makes a server of the handler. Verify
+// resolves references through the same driver and the same storage code.
+//
+// The hosts.toml files that send containerd's pulls here are written by package
+// redirect.
 package registry

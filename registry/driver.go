@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	storagedriver "github.com/distribution/distribution/v3/registry/storage/driver"
@@ -19,9 +20,10 @@ import (
 	"github.com/clusterimage/sealer/registry/tree"
 )
 
-// driverName is the storage driver's name at distribution's factory, which is
-// the only way to hand a driver to its handlers. Register is not safe beside
-// another handler's start, so it happens while the package is initialised.
+// driverName is the storage driver's name in distribution's factory: the only way
+// to hand a driver to distribution's handlers. The driver is registered while the
+// package is initialised, because factory.Register must not run beside the start
+// of another handler.
 var driverName = registerDriver("sealer-layers")
 
 func registerDriver(name string) string {
@@ -46,14 +48,14 @@ func (driverFactory) Create(_ context.Context, parameters map[string]any) (stora
 // several layer directories.
 type layers struct {
 	roots []*dir // highest layer first
-	// where remembers which of several layers has a path that was found, for a
-	// pull asks for each a few times, and the layers never change. What is not
-	// there is not remembered, so it holds no more than the trees do.
+	// where remembers which layer has a path. A pull asks for each path a few
+	// times, and layers never change. Missing paths are not remembered, so the
+	// map never has more entries than the trees have files.
 	where sync.Map // path -> index in roots
 }
 
-// openLayers opens the registry trees of dirs, lowest first. A directory
-// without one adds nothing. Paths are opened through os.Root, since a layer may
+// openLayers opens the registry trees of dirs, lowest first. A directory without
+// a registry tree adds nothing. Trees are opened through os.Root: a layer may
 // come from elsewhere and hold any symbolic link.
 func openLayers(dirs []string) (*layers, error) {
 	l := &layers{}
@@ -69,8 +71,8 @@ func openLayers(dirs []string) (*layers, error) {
 	return l, nil
 }
 
-// openTree opens the registry tree of a layer; it is nil when the layer has
-// none: no such directory, or something else of that name.
+// openTree opens the registry tree of a layer. It returns nil for a layer without
+// one: the directory is missing, or something else has its name.
 func openTree(path string) (*dir, error) {
 	layer, err := os.OpenRoot(path)
 	if err != nil {
@@ -94,7 +96,7 @@ func openTree(path string) (*dir, error) {
 	return d, nil
 }
 
-// whole reports whether d is a registry tree, and is still there.
+// whole reports whether d is a registry tree and still exists.
 func (d *dir) whole() bool {
 	info, err := d.stat(tree.RepositoryPath(""))
 	return err == nil && info.dir
@@ -108,7 +110,8 @@ func (l *layers) close() error {
 	return errors.Join(errs...)
 }
 
-// relative makes a driver's path, which starts with a slash, one of an os.Root.
+// relative turns a driver's path, which starts with a slash, into a path for
+// os.Root.
 func relative(path string) string {
 	if path = strings.TrimPrefix(path, "/"); path == "" {
 		return "."
@@ -116,9 +119,10 @@ func relative(path string) string {
 	return path
 }
 
-// absent reports that a layer lacks a path: also where a file stands in its way.
+// absent reports that err means that a layer lacks a path. A file in the place
+// of one of the directories on the way (ENOTDIR) counts too.
 func absent(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || strings.HasSuffix(err.Error(), "not a directory")
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
 // find calls try with the layers, highest first, until one has path.
@@ -234,8 +238,8 @@ func (l *layers) Walk(ctx context.Context, path string, f storagedriver.WalkFn, 
 	return storagedriver.WalkFallback(ctx, l, path, f, options...)
 }
 
-// RedirectURL implements storagedriver.StorageDriver. The redirect is for
-// blobWriter, which sends the file itself; see there.
+// RedirectURL implements storagedriver.StorageDriver. The "redirect" hands the
+// open file to blobWriter, which sends it.
 func (l *layers) RedirectURL(r *http.Request, path string) (string, error) {
 	w, ok := r.Context().Value(blobWriterKey{}).(*blobWriter)
 	if !ok {
@@ -265,7 +269,7 @@ func (l *layers) Delete(context.Context, string) error { return readOnly() }
 
 func readOnly() error { return storagedriver.ErrUnsupportedMethod{DriverName: driverName} }
 
-// fileInfo is what there is to know of a file, under its full path.
+// fileInfo describes a file. It implements storagedriver.FileInfo.
 type fileInfo struct {
 	path     string
 	size     int64

@@ -14,7 +14,9 @@ import (
 	"github.com/distribution/distribution/v3/registry/api/errcode"
 	"github.com/distribution/distribution/v3/registry/handlers"
 	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/tree"
 )
@@ -27,15 +29,16 @@ const (
 
 // Options of NewHandler.
 type Options struct {
-	// Documents are those of the layers, lowest first. Their sources decide
-	// under which names beside the tree's own an image is found.
+	// Documents are the layers' documents, lowest first. The sources in them give
+	// the names, beside the tree's own, under which an image is found.
 	Documents []*tree.Document
 	// References are further names that a cluster asks for, such as those that
-	// discovery recorded; one that the tree lacks is ignored.
+	// discovery recorded. A reference that the tree lacks is ignored.
 	References []ref.Reference
-	// Private are the names of the private registry: what ?ns= may say without
-	// meaning a source registry. tree.DefaultRegistry is always one.
-	Private []string
+	// PrivateRegistries are the names of the private registry. A ?ns= that gives
+	// one of them asks by the private registry's names, any other by a source
+	// registry's. ref.DefaultPrivate is always one.
+	PrivateRegistries []string
 	// Htpasswd is a file of "user:bcrypt hash" lines; "" lets everybody read.
 	Htpasswd string
 	// Logger gets a line for each request; nil discards.
@@ -53,9 +56,9 @@ type Handler struct {
 	log     *slog.Logger
 }
 
-// NewHandler serves the registry trees below the layer directories, lowest
-// first; directories without one are passed over. The caller closes it. ctx
-// carries values only, its end does not stop the handler.
+// NewHandler serves the registry trees below the layer directories, lowest first.
+// Directories without a tree are passed over. The caller closes the Handler. ctx
+// carries values only: its end does not stop the handler.
 func NewHandler(ctx context.Context, layers []string, o Options) (*Handler, error) {
 	if o.Logger == nil {
 		o.Logger = discard()
@@ -76,10 +79,10 @@ func NewHandler(ctx context.Context, layers []string, o Options) (*Handler, erro
 	return h, nil
 }
 
-// newApp makes distribution's handlers. The configuration is built here:
-// distribution's parser would let every REGISTRY_* variable of the environment,
-// podman's REGISTRY_AUTH_FILE too, override it or stop it. NewApp panics on a
-// configuration that it does not like.
+// newApp makes distribution's handlers. The configuration is built here because
+// distribution's parser lets every REGISTRY_* variable of the environment
+// override the configuration or make it invalid, podman's REGISTRY_AUTH_FILE
+// included. NewApp panics on a configuration that it does not accept.
 func newApp(ctx context.Context, l *layers) (app *handlers.App, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -89,14 +92,14 @@ func newApp(ctx context.Context, l *layers) (app *handlers.App, err error) {
 	c := &configuration.Configuration{Storage: configuration.Storage{
 		driverName: configuration.Parameters{driverParameter: l},
 		"maintenance": configuration.Parameters{
-			"uploadpurging": map[any]any{"enabled": false}, // or it waits for uploads to delete
+			"uploadpurging": map[any]any{"enabled": false}, // otherwise NewApp scans for uploads to delete
 			"readonly":      map[any]any{"enabled": true},
 		},
 	}}
 	c.Validation.Disabled = true       // nothing is written
-	c.Catalog.MaxEntries = 10_000      // 0 would be none
-	c.Tags.MaxTags = 10_000            // the same
-	c.HTTP.Secret = "no uploads exist" // it signs them; without it NewApp warns
+	c.Catalog.MaxEntries = 10_000      // 0 would list none
+	c.Tags.MaxTags = 10_000            // 0 would list none
+	c.HTTP.Secret = "no uploads exist" // signs uploads; NewApp warns when it is empty
 	c.HTTP.Headers = http.Header{"X-Content-Type-Options": {"nosniff"}}
 	return handlers.NewApp(ctx, c), nil
 }
@@ -143,11 +146,11 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) string {
 		refuseWrite(w, q)
 		return "refused"
 	}
-	if !ok { // the base, the catalog, and what distribution knows to be nothing
+	if !ok { // the base, the catalog, and paths that distribution answers with 404
 		h.pass(w, r)
 		return "base"
 	}
-	endpoint := [...]string{"manifests", "blobs", "tags"}[q.kind]
+	endpoint := q.kind.String()
 	repository, ok := h.names.find(r.URL.Query().Get("ns"), q.name, q.kind, q.reference)
 	if !ok {
 		unknown(w, q)
@@ -183,7 +186,7 @@ func (h *Handler) health(w http.ResponseWriter) {
 	_, _ = w.Write([]byte("ok\n")) // the client may have gone
 }
 
-// A request is what a URL of the API asks for.
+// A request is a parsed URL of the API.
 type request struct {
 	name      string
 	kind      kind
@@ -191,8 +194,8 @@ type request struct {
 	rest      string // of the path, after the name
 }
 
-// parse reads the paths that have a name in them; see "Endpoints" in the OCI
-// distribution specification.
+// parse reads the paths that contain a repository name; see "Endpoints" in the
+// OCI distribution specification.
 func parse(u *url.URL) (request, bool) {
 	path, ok := strings.CutPrefix(u.Path, "/v2/")
 	if !ok {
@@ -201,9 +204,10 @@ func parse(u *url.URL) (request, bool) {
 	if name, ok := strings.CutSuffix(path, "/tags/list"); ok {
 		return request{name, tags, "", "/tags/list"}, true
 	}
-	for k, part := range []string{manifests: "/manifests/", blobs: "/blobs/"} {
+	for _, k := range []kind{manifests, blobs} {
+		part := "/" + k.String() + "/"
 		if i := strings.LastIndex(path, part); i > 0 {
-			return request{path[:i], kind(k), path[i+len(part):], path[i:]}, true
+			return request{path[:i], k, path[i+len(part):], path[i:]}, true
 		}
 	}
 	return request{}, false
@@ -214,9 +218,10 @@ func without(q url.Values, key string) string {
 	return q.Encode()
 }
 
-// acceptAll makes a client that does not say what it takes, or takes anything,
-// get the manifest as it was mirrored: distribution would answer 404 for OCI's,
-// and one platform's manifest for a Docker manifest list.
+// acceptAll makes the handlers return a manifest as it was mirrored to a client
+// that sends no Accept header or accepts anything. Without it, distribution
+// answers 404 for OCI manifests, and one platform's manifest for a Docker
+// manifest list.
 func acceptAll(r *http.Request) *http.Request {
 	accept := strings.Join(r.Header.Values("Accept"), ",")
 	if accept != "" && !strings.Contains(accept, "*/*") {
@@ -224,15 +229,15 @@ func acceptAll(r *http.Request) *http.Request {
 	}
 	r = r.Clone(r.Context())
 	r.Header["Accept"] = []string{
-		"application/vnd.oci.image.index.v1+json", "application/vnd.oci.image.manifest.v1+json",
-		"application/vnd.docker.distribution.manifest.list.v2+json", "application/vnd.docker.distribution.manifest.v2+json",
+		ocispec.MediaTypeImageIndex, ocispec.MediaTypeImageManifest,
+		platform.MediaTypeDockerList, platform.MediaTypeDockerManifest,
 	}
 	return r
 }
 
-// refuseWrite answers a request that would change something. That the reference
-// is no digest is said first, as the conformance suite of the specification
-// wants it even of a registry that only serves.
+// refuseWrite answers a request that would change something. A reference that
+// looks like a bad digest is refused as such first, because the conformance suite
+// of the specification asks for it even of a read-only registry.
 func refuseWrite(w http.ResponseWriter, q request) {
 	if _, err := digest.Parse(q.reference); err != nil && q.kind == manifests && strings.Contains(q.reference, ":") {
 		refuse(w, errcode.ErrorCodeDigestInvalid.WithDetail(q.reference))

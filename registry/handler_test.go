@@ -16,6 +16,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/clusterimage/sealer/registry"
+	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/registrytest"
 	"github.com/clusterimage/sealer/registry/tree"
 )
@@ -66,7 +67,7 @@ func TestServesEveryByte(t *testing.T) {
 				{r.Repository, ""},
 				{r.Name(), ""},
 				{r.Repository, "?ns=" + r.Registry},
-				{naming.Repository(r), "?ns=" + tree.DefaultRegistry},
+				{naming.Repository(r), "?ns=" + ref.DefaultPrivate},
 			} {
 				base := "/v2/" + at.name
 				w := do(h, "GET", base+"/manifests/"+r.Tag+at.query)

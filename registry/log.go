@@ -9,10 +9,11 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// loggerKey is the type of the context key under which distribution looks for
-// its logger. The package that owns it is internal, so the key is known by
-// name; without it every request is logged to logrus' global logger, which
-// prints to stderr and belongs to the whole process. A test watches that.
+// loggerKey is the type name of the context key under which distribution looks up
+// its logger. The type is in an internal package, so the key is recognised by
+// name. Without a logger in the context every request is logged to logrus' global
+// logger, which prints to stderr and belongs to the whole process. A test fails
+// when the name changes.
 const loggerKey = "dcontext.loggerKey"
 
 // quiet is a context with a logger for distribution.
@@ -21,8 +22,8 @@ type quiet struct {
 	entry *logrus.Entry
 }
 
-// quieten sends what distribution logs under ctx to log, at debug level: it
-// calls a client's every miss an error.
+// quieten sends distribution's log messages under ctx to log at debug level,
+// because distribution logs each request for a missing blob as an error.
 func quieten(ctx context.Context, log *slog.Logger) context.Context {
 	l := logrus.New()
 	l.SetOutput(io.Discard)

@@ -9,8 +9,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// metrics of one handler, in a registry of its own: distribution's are global
-// to the process, and a second handler would panic on registering them.
+// metrics are the counters of one handler, in a Prometheus registry of their own.
+// distribution's metrics are global to the process, and registering them for a
+// second handler panics.
 type metrics struct {
 	http.Handler
 	requests *prometheus.CounterVec
@@ -40,7 +41,7 @@ func newMetrics() *metrics {
 func (m *metrics) observe(endpoint, method string, status int, bytes int64, took time.Duration) {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
-	default: // a client chooses it; series must stay few
+	default: // the client chooses the method: the number of series must stay small
 		method = "other"
 	}
 	m.requests.WithLabelValues(endpoint, method, strconv.Itoa(status)).Inc()

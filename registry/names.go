@@ -11,28 +11,29 @@ import (
 	"github.com/clusterimage/sealer/registry/tree"
 )
 
-// names finds the repository of the tree that a request means. Requests come
-// under the tree's own names, under the other naming's, or under a source
-// registry's (containerd's ?ns=). Only what the documents and references record
-// is known: a tag that one registry's image has is not served as another's.
+// names finds the repository of the tree for a request. A request names an image
+// by the tree's own names, by the names of the other naming, or by a source
+// registry and its path (containerd's ?ns=). Only names that the documents and
+// Options.References record are answered: a tag of one registry's image is not
+// served as another registry's.
 type names struct {
 	tree    *layers
 	private map[string]bool
-	// sources maps "docker.io/library/nginx", and the same with the registry
-	// as a path segment where it differs, to the repositories that hold it.
+	// sources maps "localhost:5000/x", and its form as a path,
+	// "localhost-5000/x", to the repositories that hold that image.
 	sources map[string][]source
 	// paths maps "library/nginx" to every source of that path.
 	paths map[string][]source
 }
 
-// A source is a repository of the tree, for the image name that it holds.
+// A source says that a repository of the tree holds an image of this name.
 type source struct {
 	repository string
 	name       string
 	tags       map[string]bool
 }
 
-// kind is what a request is about.
+// kind is the kind of object that a request asks for.
 type kind int
 
 const (
@@ -41,10 +42,23 @@ const (
 	tags
 )
 
-// newNames records what documents (lowest layer first) and references say.
+// String returns the segment of the API's paths, which also names the endpoint
+// in metrics.
+func (k kind) String() string {
+	switch k {
+	case manifests:
+		return "manifests"
+	case blobs:
+		return "blobs"
+	}
+	return "tags"
+}
+
+// newNames records the names in the documents (lowest layer first) and in the
+// references.
 func newNames(t *layers, o Options) *names {
-	n := &names{tree: t, private: map[string]bool{tree.DefaultRegistry: true}, sources: map[string][]source{}, paths: map[string][]source{}}
-	for _, p := range o.Private {
+	n := &names{tree: t, private: map[string]bool{ref.DefaultPrivate: true}, sources: map[string][]source{}, paths: map[string][]source{}}
+	for _, p := range o.PrivateRegistries {
 		n.private[p] = true
 	}
 	seen := map[string]digest.Digest{} // repository:tag, decided by the highest layer
@@ -77,10 +91,11 @@ func repositories(r ref.Reference) []string {
 	return []string{tree.NamingPath.Repository(r), tree.NamingFull.Repository(r)}
 }
 
-// addAll adds the sources that name repository by one of the namings. Another
-// source is where an image of that name was fetched from (NAME=SOURCE), which
-// nobody asks for. Those of a revision, d, speak for the revision alone: the
-// tag that was asked for may have moved.
+// addAll records that repository holds the images in sources, for those sources
+// whose name becomes repository under one of the namings. A source with another
+// name only says where the image was fetched from (NAME=SOURCE), and clients do
+// not ask by it. With d, the sources of a revision, only requests for that digest
+// are answered: the tag in the source may have moved since.
 func (n *names) addAll(repository string, sources []string, d digest.Digest) {
 	for _, s := range sources {
 		r, err := ref.Parse(s)
@@ -97,7 +112,7 @@ func (n *names) addAll(repository string, sources []string, d digest.Digest) {
 func (n *names) add(repository string, r ref.Reference) {
 	if r.Digest != "" && !n.has(repository, manifests, r.Digest.String()) ||
 		r.Digest == "" && !n.has(repository, manifests, r.Tag) {
-		return // recorded, but not mirrored, or in the other naming
+		return // recorded but not mirrored, or mirrored under the other naming
 	}
 	put := func(m map[string][]source, key string) {
 		i := slices.IndexFunc(m[key], func(s source) bool { return s.repository == repository && s.name == r.Name() })
@@ -133,8 +148,8 @@ func (n *names) has(repository string, k kind, reference string) bool {
 }
 
 // find returns the repository that serves a request for name from the registry
-// ns ("" when the client did not say, or means this one). false means that
-// nothing recorded answers it.
+// ns. ns is "" when the client named no registry or named this one. It returns
+// false for a name that is not recorded.
 func (n *names) find(ns, name string, k kind, reference string) (string, bool) {
 	if ns = canonical(ns); ns != "" {
 		if repository, ok := n.from(ns, name, k, reference); ok {
@@ -151,7 +166,7 @@ func (n *names) find(ns, name string, k kind, reference string) (string, bool) {
 	return n.own(name, k, reference)
 }
 
-// from is find for a client that names the registry.
+// from is find for a client that names the source registry.
 func (n *names) from(ns, name string, k kind, reference string) (string, bool) {
 	if n.private[ns] {
 		return n.own(name, k, reference)
@@ -159,7 +174,7 @@ func (n *names) from(ns, name string, k kind, reference string) (string, bool) {
 	return n.pick(n.sources[ns+"/"+name], k, reference)
 }
 
-// own is find for a client that means this registry.
+// own is find for a client that asks by this registry's own names.
 func (n *names) own(name string, k kind, reference string) (string, bool) {
 	if n.has(name, k, reference) {
 		return name, true
@@ -170,9 +185,9 @@ func (n *names) own(name string, k kind, reference string) (string, bool) {
 	return n.pick(n.paths[name], k, reference)
 }
 
-// pick returns the repository of candidates that has reference. Two that have
-// it under names of different registries are one too many for a tag: nothing
-// says which was meant.
+// pick returns the first of candidates that has reference. For a tag, candidates
+// of two different registries that both have it are ambiguous: pick then returns
+// false.
 func (n *names) pick(candidates []source, k kind, reference string) (string, bool) {
 	var fit []source
 	for _, s := range candidates {
@@ -194,11 +209,11 @@ func (n *names) pick(candidates []source, k kind, reference string) (string, boo
 	return fit[0].repository, true
 }
 
-// canonical maps the other names of Docker Hub to the one that references have.
+// canonical maps the other names of Docker Hub to the name in references.
 func canonical(registry string) string {
 	switch registry {
 	case "index.docker.io", "registry-1.docker.io":
-		return ref.DefaultRegistry
+		return ref.DockerHub
 	}
 	return registry
 }

@@ -15,29 +15,30 @@ import (
 
 // ServerOptions of Listen.
 type ServerOptions struct {
-	// Addr is host:port to listen on; "" is 127.0.0.1:5000, port 0 is any.
+	// Addr is the host:port to listen on. "" means 127.0.0.1:5000; port 0 means
+	// any free port.
 	Addr string
-	// CertFile and KeyFile, PEM, make it https; both or neither. When they are
-	// replaced, as when a certificate is renewed, new connections get the new
-	// one.
+	// CertFile and KeyFile are PEM files that make the server speak https; give
+	// both or neither. When they are replaced, new connections get the new
+	// certificate.
 	CertFile, KeyFile string
-	// SelfSigned makes it https with a new certificate for the address, this
-	// host's name, localhost and Hosts.
+	// SelfSigned makes the server speak https with a new certificate for the
+	// address, this host's name, localhost and Hosts.
 	SelfSigned bool
 	Hosts      []string
 	// Grace is how long Serve waits for running requests at the end; 0 is 10
 	// seconds.
 	Grace time.Duration
-	// Logger gets what goes wrong with connections; nil discards.
+	// Logger gets errors of connections; nil discards.
 	Logger *slog.Logger
 }
 
-// A Server listens. Serve answers.
+// A Server has a listening socket. Serve answers the requests.
 type Server struct {
 	listener net.Listener
 	server   *http.Server
 	grace    time.Duration
-	secure   bool // not read off server.TLSConfig, which Serve fills in for HTTP/2
+	secure   bool // not taken from server.TLSConfig, which Serve fills in for HTTP/2
 	pem      []byte
 }
 
@@ -121,9 +122,9 @@ func (s *Server) URL() string {
 // nil without ServerOptions.SelfSigned.
 func (s *Server) Certificate() []byte { return s.pem }
 
-// Serve answers requests until ctx ends, then lets running ones finish for the
-// time of grace, and closes the server. It returns nil when ctx ended it, even
-// if requests had to be cut off.
+// Serve answers requests until ctx ends, waits for running requests as long as
+// ServerOptions.Grace says, and closes the server. It returns nil when ctx ended
+// it, even if requests were cut off.
 func (s *Server) Serve(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() {

@@ -22,11 +22,11 @@ import (
 
 // VerifyOptions of Verify.
 type VerifyOptions struct {
-	Naming  tree.Naming
-	Private string // name of the private registry; "" is tree.DefaultRegistry
-	// Platforms must each be in every index that a reference names, and what an
-	// image is for that is no index, if its config says it. None means that an
-	// index needs one platform, whichever.
+	Naming          tree.Naming
+	PrivateRegistry string // name of the private registry; "" is ref.DefaultPrivate
+	// Platforms must each be in every index that a reference names. An image that
+	// is no index must be for each of them too, if its config names a platform.
+	// With no Platforms, an index needs any one of its platforms.
 	Platforms []ocispec.Platform
 }
 
@@ -34,7 +34,8 @@ type VerifyOptions struct {
 type Missing struct {
 	Reference ref.Reference // as discovery recorded it
 	Target    ref.Reference // as the cluster asks the private registry for it
-	// Err says what lacks, all of it: the tag, a revision, a platform, blobs.
+	// Err joins everything that is missing: the tag, a revision, a platform,
+	// blobs.
 	Err error
 }
 
@@ -46,16 +47,18 @@ func (m Missing) Error() string {
 // Unwrap returns Err.
 func (m Missing) Unwrap() error { return m.Err }
 
-// Verify checks completeness: each of references, renamed as the cluster will
-// ask for it (by its digest where it has one), resolves in the united layers (directories, lowest first) to a
-// manifest whose digest is right, and for each platform to its config and
-// layers, all linked in the repository and of the size that is recorded.
-// It goes through distribution's storage as the handlers do. Blobs other than
-// manifests are not hashed. The references that fail are returned in the order
-// given. The error is about layers that cannot be opened.
+// Verify checks completeness. Each of references is renamed as the cluster will
+// ask for it, by its digest if it has one. It must resolve, in the union of the
+// layers (directories, lowest first), to a manifest with the right digest, and
+// for each platform to its config and layers, all linked in the repository and of
+// the recorded size.
+//
+// Verify reads through distribution's storage, as the handlers do. Blobs other
+// than manifests are not hashed. The references that fail are returned in the
+// order given. The error is about layers that cannot be opened.
 func Verify(ctx context.Context, layers []string, references []ref.Reference, o VerifyOptions) (missing []Missing, err error) {
-	if o.Private == "" {
-		o.Private = tree.DefaultRegistry
+	if o.PrivateRegistry == "" {
+		o.PrivateRegistry = ref.DefaultPrivate
 	}
 	l, err := openLayers(layers)
 	if err != nil {
@@ -73,7 +76,7 @@ func Verify(ctx context.Context, layers []string, references []ref.Reference, o 
 	g.SetLimit(verifiers)
 	for i, r := range references {
 		g.Go(func() error {
-			errs[i] = v.reference(ctx, o.Naming.Target(o.Private, r))
+			errs[i] = v.reference(ctx, o.Naming.Target(o.PrivateRegistry, r))
 			return ctx.Err()
 		})
 	}
@@ -82,14 +85,14 @@ func Verify(ctx context.Context, layers []string, references []ref.Reference, o 
 	}
 	for i, r := range references {
 		if errs[i] != nil {
-			missing = append(missing, Missing{r, o.Naming.Target(o.Private, r), errs[i]})
+			missing = append(missing, Missing{r, o.Naming.Target(o.PrivateRegistry, r), errs[i]})
 		}
 	}
 	return missing, nil
 }
 
-// verifiers is how many images are checked at a time: it is half system calls,
-// half decoding.
+// verifiers is the number of images checked at a time. The work is half system
+// calls, half decoding.
 const verifiers = 4
 
 type verifier struct {
@@ -146,8 +149,7 @@ type document struct {
 	Manifests []ocispec.Descriptor `json:"manifests"`
 }
 
-// manifest checks the manifest or index d. above are the indexes that led
-// here.
+// manifest checks the manifest or index d. above are the indexes on the way to d.
 func (v *verifier) manifest(ctx context.Context, repository distribution.Repository, d digest.Digest, above []digest.Digest) error {
 	const deepest = 4 // an index in an index is rare; a longer chain is a trap
 	if len(above) > deepest {
@@ -191,10 +193,10 @@ func (v *verifier) manifest(ctx context.Context, repository distribution.Reposit
 	return errors.Join(errs...)
 }
 
-// config checks that an image without an index, of which nothing else says what
-// it is for, runs on the platforms. The cluster's nodes refuse it otherwise.
+// config checks that an image without an index is for the platforms: only its
+// config names one. The cluster's nodes would refuse it otherwise.
 func (v *verifier) config(ctx context.Context, repository distribution.Repository, d ocispec.Descriptor) error {
-	const most = 4 << 20 // bytes of a config that is worth reading
+	const most = 4 << 20 // bytes; a larger config is not read
 	if len(v.platforms) == 0 || !platform.IsConfig(d.MediaType) || d.Size > most {
 		return nil
 	}
@@ -243,7 +245,7 @@ func (v *verifier) blob(ctx context.Context, repository distribution.Repository,
 	got, err := repository.Blobs(ctx).Stat(ctx, want.Digest)
 	switch {
 	case err != nil && foreign(want):
-		return nil // the cluster fetches it from where its URLs say
+		return nil // the cluster fetches it from its URLs
 	case err != nil:
 		return fmt.Errorf("of %d bytes is not there%s", want.Size, because(err))
 	case got.Size != want.Size:
@@ -252,14 +254,14 @@ func (v *verifier) blob(ctx context.Context, repository distribution.Repository,
 	return nil
 }
 
-// foreign reports a layer that its publisher does not allow to be copied:
-// "Non-Distributable Layers" of the OCI image specification, and Docker's
-// foreign layers.
+// foreign reports whether the publisher of a layer forbids copying it:
+// "Non-Distributable Layers" of the OCI image specification, Docker's foreign
+// layers.
 func foreign(d ocispec.Descriptor) bool {
 	return len(d.URLs) > 0 && (strings.Contains(d.MediaType, ".nondistributable.") || strings.Contains(d.MediaType, ".foreign."))
 }
 
-// because returns ": cause" unless err just says that something is absent.
+// because returns ": cause", or "" when err says only that something is missing.
 func because(err error) string {
 	var noTag distribution.ErrTagUnknown
 	var noRepository distribution.ErrRepositoryUnknown

@@ -55,7 +55,7 @@ func TestVerifyComplete(t *testing.T) {
 			}
 		}
 		private := high.Images[0] // by its own name in the private registry
-		private.Registry, private.Repository = tree.DefaultRegistry, naming.Repository(private)
+		private.Registry, private.Repository = ref.DefaultPrivate, naming.Repository(private)
 		references = append(references, private)
 		missing, err := registry.Verify(t.Context(), []string{low.Dir, high.Dir}, references, registry.VerifyOptions{Naming: naming, Platforms: platforms(t, "linux/amd64")})
 		if err != nil || len(missing) != 0 {
@@ -211,7 +211,10 @@ func imageWith(t *testing.T, desc ocispec.Descriptor, config []byte, layers ...o
 		Blobs: []tree.Blob{{Digest: root, Size: int64(len(m))}, {Digest: desc.Digest, Size: desc.Size}},
 	}
 	dir := t.TempDir()
-	if err := tree.Write(dir, d, func(d digest.Digest, path string) error { return os.WriteFile(path, blobs[d], 0o444) }); err != nil {
+	if err := tree.Prepare(dir, d); err != nil {
+		t.Fatal(err)
+	}
+	if err := tree.Place(dir, d, func(d digest.Digest, path string) error { return os.WriteFile(path, blobs[d], 0o444) }); err != nil {
 		t.Fatal(err)
 	}
 	return dir

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// recorder notes status and bytes of a response.
+// recorder counts the bytes of a response and keeps its status.
 type recorder struct {
 	http.ResponseWriter
 	status int
@@ -33,8 +33,8 @@ func (w *recorder) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadFrom implements io.ReaderFrom, so that the connection's own, which may
-// send a file without copying it, is found through the recorder.
+// ReadFrom implements io.ReaderFrom. It passes r to the connection's own
+// ReadFrom, which may send a file without copying it.
 func (w *recorder) ReadFrom(r io.Reader) (int64, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
@@ -56,7 +56,7 @@ func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // quarter of the time, one of 64 MiB six tenths (BenchmarkServe).
 type blobWriter struct {
 	http.ResponseWriter
-	file *os.File // the driver found it; the redirect is to be held back
+	file *os.File // set by the driver: send this file instead of the redirect
 }
 
 type blobWriterKey struct{}
@@ -76,7 +76,8 @@ func (w *blobWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// serveBlob answers a request for the blob digest, which next judges.
+// serveBlob answers a request for the blob digest. next checks the request and
+// opens the file.
 func serveBlob(w http.ResponseWriter, r *http.Request, digest string, next http.HandlerFunc) {
 	bw := &blobWriter{ResponseWriter: w}
 	next(bw, r.WithContext(context.WithValue(r.Context(), blobWriterKey{}, bw)))

@@ -15,6 +15,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/clusterimage/sealer/layer"
 	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/registry/ref"
 )
@@ -68,7 +69,7 @@ func (s *Store) Save(ctx context.Context, w io.Writer, nameOrIDs []string, o Sav
 	return nil
 }
 
-// saved adds the blobs of entry to blobs and returns what index.json says.
+// saved adds the blobs of entry to blobs and returns the descriptors of index.json.
 func (s *Store) saved(ctx context.Context, entry ocispec.Descriptor, o SaveOptions, blobs map[digest.Digest]int64) (ocispec.Descriptor, error) {
 	top := entry
 	top.Annotations = nil
@@ -146,7 +147,7 @@ func (s *Store) writeArchive(ctx context.Context, w io.Writer, idx *ocispec.Inde
 			return err
 		}
 		// A blob of another size than its descriptor says is an error of tar's.
-		_, err = copyBuffer(tw, f)
+		_, err = layer.Copy(tw, f)
 		if err = errors.Join(err, f.Close()); err != nil {
 			return fmt.Errorf("blob %s: %w", d, err)
 		}
@@ -170,7 +171,7 @@ func (s *Store) Load(ctx context.Context, r io.Reader) ([]Image, error) {
 		if err := checkDigest(d.Digest); err != nil {
 			return nil, fmt.Errorf("load: index.json: %w", err)
 		}
-		if !isIndex(d.MediaType) && !isManifest(d.MediaType) {
+		if !platform.IsIndex(d.MediaType) && !platform.IsManifest(d.MediaType) {
 			return nil, fmt.Errorf("load: index.json: %w: %s is a %q", ErrInvalid, d.Digest, d.MediaType)
 		}
 		e := entry{desc: d}
@@ -193,7 +194,7 @@ func (s *Store) Load(ctx context.Context, r io.Reader) ([]Image, error) {
 	return slices.DeleteFunc(all, func(i Image) bool { return !slices.Contains(ids, i.Descriptor.Digest) }), nil
 }
 
-// archiveName returns the name of an image of an archive: what other tools
+// archiveName returns the name of an image of an archive: the one that other tools
 // write may be a bare tag, which names nothing.
 func archiveName(d ocispec.Descriptor) string {
 	for _, a := range []string{annotationContainerd, ocispec.AnnotationRefName} {
@@ -211,7 +212,7 @@ func archiveName(d ocispec.Descriptor) string {
 // readArchive puts the blobs of an archive into the store and returns its
 // index.json.
 func (s *Store) readArchive(ctx context.Context, r io.Reader) (*ocispec.Index, error) {
-	plain, err := Decompress(r)
+	plain, err := layer.Decompress(r)
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +229,7 @@ func (s *Store) readArchive(ctx context.Context, r io.Reader) (*ocispec.Index, e
 			break
 		}
 		if err != nil {
-			return nil, tarError(err)
+			return nil, layer.TarError(err)
 		}
 		if h.Typeflag != tar.TypeReg {
 			continue // directories; a link is no content
@@ -238,7 +239,7 @@ func (s *Store) readArchive(ctx context.Context, r io.Reader) (*ocispec.Index, e
 			err = s.PutBlob(ctx, desc, func(w io.Writer) error {
 				_, err := io.Copy(w, struct{ io.Reader }{tr})
 				if errors.Is(err, io.ErrUnexpectedEOF) {
-					err = tarError(err)
+					err = layer.TarError(err)
 				}
 				return err
 			})

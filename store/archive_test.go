@@ -13,6 +13,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/clusterimage/sealer/image"
 	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/store"
 )
@@ -74,7 +75,7 @@ func TestSavePlatforms(t *testing.T) {
 	from := open(t, t.TempDir())
 	var all []ocispec.Descriptor
 	for _, p := range []string{"amd64", "arm64", "s390x"} {
-		all = append(all, write(t, from, p, layer(t, from, file("a", p))))
+		all = append(all, write(t, from, p, addLayer(t, from, file("a", p))))
 	}
 	idx, err := from.WriteIndex(t.Context(), all, nil)
 	if err != nil {
@@ -140,7 +141,10 @@ func TestLoadIsHostile(t *testing.T) {
 		return string(b)
 	}
 	config := func(ids ...digest.Digest) string {
-		b, err := json.Marshal(ocispec.Image{RootFS: ocispec.RootFS{DiffIDs: ids}})
+		b, err := json.Marshal(ocispec.Image{
+			Config: ocispec.ImageConfig{Labels: map[string]string{"io.buildah.version": "1.27.1"}}, // as of sealer 0.9
+			RootFS: ocispec.RootFS{DiffIDs: ids},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,6 +165,7 @@ func TestLoadIsHostile(t *testing.T) {
 	escaping := string(archiveOf(t, entry{name: "out", link: "/"}, file("out/tmp/x", "x")))
 	wrongID := manifest(config(digest.FromString("another tar")), good)
 	fewIDs := manifest(config(), good)
+	ordinary := manifest(`{"config":{"Cmd":["nginx"]}}`)
 	traversal := `{"manifests":[{"mediaType":"` + ocispec.MediaTypeImageManifest + `","digest":"sha256:../../../../etc/passwd","size":1}]}`
 	for name, tc := range map[string]struct {
 		files []entry
@@ -168,6 +173,7 @@ func TestLoadIsHostile(t *testing.T) {
 	}{
 		"good":               {image(good), nil},
 		"no layers":          {image(), nil},
+		"ordinary image":     {[]entry{file(blobName(`{"config":{"Cmd":["nginx"]}}`), `{"config":{"Cmd":["nginx"]}}`), file(blobName(ordinary), ordinary), index(ocispec.MediaTypeImageManifest, ordinary)}, store.ErrInvalid},
 		"empty":              {nil, store.ErrInvalid},
 		"no index":           {image(good)[:3], store.ErrInvalid},
 		"docker save":        {[]entry{file("manifest.json", "[]"), file("abc/layer.tar", good)}, store.ErrInvalid},
@@ -217,7 +223,7 @@ func TestLoadIsHostile(t *testing.T) {
 func TestPlainImage(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir())
-	l := layer(t, s, file("charts/a", "x"))
+	l := addLayer(t, s, file("charts/a", "x"))
 	put := func(mediaType string, v any) ocispec.Descriptor {
 		b, err := json.Marshal(v)
 		if err != nil {
@@ -251,20 +257,20 @@ func TestPlainImage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := store.Config{
-		SealerVersion: "v0.9.3",
-		Type:          store.TypeAppInstaller,
-		Platform:      ocispec.Platform{OS: "linux", Architecture: "arm64"},
-		Layers:        []store.ConfigLayer{{ID: l.ID, Type: "FROM", Value: "COPY a charts"}},
-		Cmd:           store.Commands{Current: []string{"kubectl apply -f x"}},
-		Env:           map[string]string{"A": "2", "B": "x=y"},
-		Labels:        map[string]string{"l": "1", "m": "2"},
-		Applications:  []store.Application{{Name: "nginx", Type: "helm", Files: []string{"application/apps/nginx/nginx"}, Cmds: []string{"helm install nginx ."}, Version: "v1"}},
-		Launch:        &store.Launch{Apps: []string{"nginx"}, Cmds: []string{"bash a.sh"}},
-		Registry:      store.PrivateRegistry{Name: "sea.hub:5000", Naming: "path"},
-		Images: []store.MirroredImage{{
-			Reference: "docker.io/library/nginx:1.25", Platforms: []string{"linux/arm64"},
-			Found: []store.Provenance{{Object: "application/nginx", Rule: "sealer.image.container.images", Confidence: "certain"}},
+	want := image.Config{
+		SealerVersion:   "v0.9.3",
+		Type:            image.TypeAppInstaller,
+		Platform:        ocispec.Platform{OS: "linux", Architecture: "arm64"},
+		Layers:          []image.ConfigLayer{{ID: l.ID, Type: "FROM", Value: "COPY a charts"}},
+		Cmd:             image.Commands{Current: []string{"kubectl apply -f x"}},
+		Env:             map[string]string{"A": "2", "B": "x=y"},
+		Labels:          map[string]string{"l": "1", "m": "2"},
+		Applications:    []image.Application{{Name: "nginx", Type: "helm", Files: []string{"application/apps/nginx/nginx"}, Cmds: []string{"helm install nginx ."}, Version: "v1"}},
+		Launch:          &image.Launch{Apps: []string{"nginx"}, Cmds: []string{"bash a.sh"}},
+		PrivateRegistry: image.PrivateRegistry{Name: "sea.hub:5000", Naming: "path"},
+		Images: []image.MirroredImage{{
+			Reference: image.ParseName("docker.io/library/nginx:1.25"), Platforms: []string{"linux/arm64"},
+			Found: []image.Provenance{{Object: "application/nginx", Rule: "sealer.image.container.images", Confidence: "certain"}},
 		}},
 	}
 	if diff := cmp.Diff(want, img.Config); diff != "" {
@@ -274,9 +280,9 @@ func TestPlainImage(t *testing.T) {
 		t.Error("not plain")
 	}
 	// As a base: its layers with one more.
-	more := layer(t, s, file("b", "x"))
+	more := addLayer(t, s, file("b", "x"))
 	c2 := img.Config
-	c2.Layers = append(c2.Layers, store.ConfigLayer{Type: "COPY", Value: "b ."})
+	c2.Layers = append(c2.Layers, image.ConfigLayer{Type: "COPY", Value: "b ."})
 	d, err := s.WriteImage(t.Context(), c2, append(img.Layers, more), nil)
 	if err != nil {
 		t.Fatal(err)

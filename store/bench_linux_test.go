@@ -16,6 +16,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	"golang.org/x/sys/unix"
 
+	"github.com/clusterimage/sealer/layer"
 	"github.com/clusterimage/sealer/store"
 )
 
@@ -162,7 +163,7 @@ const corpusSize = 128 << 20
 // threads; it does not hash or unpack.
 func BenchmarkWriteLayer(b *testing.B) {
 	dir := corpus(b, corpusSize)
-	for _, c := range []string{store.CompressionZstd, store.CompressionGzip, store.CompressionNone} {
+	for _, c := range []string{layer.CompressionZstd, layer.CompressionGzip, layer.CompressionNone} {
 		b.Run(c, func(b *testing.B) {
 			b.SetBytes(corpusSize)
 			var total time.Duration

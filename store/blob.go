@@ -12,24 +12,16 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"sync"
 	"syscall"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-)
 
-// bufferSize is the size of the buffers of every copy: with 4 KiB a copy costs
-// twice the CPU, beyond 128 KiB nothing is gained.
-const bufferSize = 128 << 10
+	"github.com/clusterimage/sealer/layer"
+)
 
 // unlimited is a limit that nothing reaches.
 const unlimited = math.MaxInt64
-
-// buffers holds *[bufferSize]byte.
-//
-//nolint:gochecknoglobals // a pool has no state that a caller could see
-var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
 
 // HasBlob reports whether the store has the blob d.
 func (s *Store) HasBlob(_ context.Context, d digest.Digest) (bool, error) {
@@ -90,7 +82,7 @@ func (s *Store) ReadBlob(ctx context.Context, d digest.Digest, limit int64) ([]b
 // writer that implements io.ReaderFrom, so io.Copy needs no buffer; it takes
 // not a byte more than desc.Size.
 //
-// The content is hashed while it is written. Where it is not what desc says the
+// The content is hashed while it is written. Where it differs from desc, the
 // error wraps ErrMismatch, and where write or the disk fails their error is
 // wrapped; the store is then as it was before. After PutBlob the blob is whole
 // to every process, and survives a crash of this one; a power failure too, once
@@ -121,37 +113,37 @@ func (s *Store) hasSized(desc ocispec.Descriptor) bool {
 func (s *Store) putBlob(ctx context.Context, desc ocispec.Descriptor, has func() bool, write func(w io.Writer) error) error {
 	for !has() {
 		s.mu.Lock()
-		landing, busy := s.flights[desc.Digest]
+		finished, busy := s.inflight[desc.Digest]
 		if !busy {
-			landing = make(chan struct{})
-			s.flights[desc.Digest] = landing
+			finished = make(chan struct{})
+			s.inflight[desc.Digest] = finished
 		}
 		s.mu.Unlock()
 		if busy {
 			select {
-			case <-landing: // it failed when the blob is still missing: then it is our turn
+			case <-finished: // if the blob is still missing, that writer failed: try here
 				continue
 			case <-ctx.Done():
 				return fmt.Errorf("wait for blob %s: %w", desc.Digest, context.Cause(ctx))
 			}
 		}
-		err := s.fly(ctx, desc, has, write)
+		err := s.writeBlobAlone(ctx, desc, has, write)
 		s.mu.Lock()
-		delete(s.flights, desc.Digest)
+		delete(s.inflight, desc.Digest)
 		s.mu.Unlock()
-		close(landing)
+		close(finished)
 		return err
 	}
 	return nil
 }
 
-// fly writes the blob while no other goroutine of this Store does.
-func (s *Store) fly(ctx context.Context, desc ocispec.Descriptor, has func() bool, write func(w io.Writer) error) (err error) {
+// writeBlobAlone writes the blob while no other goroutine of this Store does.
+func (s *Store) writeBlobAlone(ctx context.Context, desc ocispec.Descriptor, has func() bool, write func(w io.Writer) error) (err error) {
 	if _, err := s.begin(ctx); err != nil {
 		return err
 	}
-	if free, err := freeSpace(s.root); err == nil && free < desc.Size {
-		return fmt.Errorf("write blob %s of %d bytes to %s: %d bytes free: %w", desc.Digest, desc.Size, s.root, free, syscall.ENOSPC)
+	if err := s.fits(desc.Size); err != nil {
+		return fmt.Errorf("write blob %s: %w", desc.Digest, err)
 	}
 	// The temporary's name is the digest's, so its lock keeps other processes
 	// from fetching the same blob.
@@ -178,6 +170,14 @@ func (s *Store) fly(ctx context.Context, desc ocispec.Descriptor, has func() boo
 	return s.publishBlob(ctx, f, desc.Digest)
 }
 
+// fits refuses content of more bytes than the store's disk has free.
+func (s *Store) fits(bytes int64) error {
+	if free, err := freeSpace(s.root); err == nil && free < bytes {
+		return fmt.Errorf("%d bytes to %s: %d bytes free: %w", bytes, s.root, free, syscall.ENOSPC)
+	}
+	return nil
+}
+
 // cmpDisk prefers the disk's error over one that write made of it.
 func cmpDisk(disk, err error) error {
 	if disk != nil && !errors.Is(err, disk) {
@@ -188,7 +188,7 @@ func cmpDisk(disk, err error) error {
 
 // publishBlob renames the temporary f to the blob d.
 func (s *Store) publishBlob(ctx context.Context, f *os.File, d digest.Digest) error {
-	if err := f.Chmod(0o444); err != nil {
+	if err := errors.Join(settleFile(f), f.Chmod(0o444)); err != nil {
 		return fmt.Errorf("write blob %s: %w", d, err)
 	}
 	if err := s.publish(ctx, f.Name(), s.BlobPath(d)); err != nil {
@@ -197,7 +197,7 @@ func (s *Store) publishBlob(ctx context.Context, f *os.File, d digest.Digest) er
 	return nil
 }
 
-// A blobWriter hashes what it writes, in one pass, and refuses what exceeds
+// A blobWriter hashes the bytes it writes, in one pass, and refuses bytes beyond
 // limit.
 type blobWriter struct {
 	f     io.Writer
@@ -230,11 +230,11 @@ func (w *blobWriter) Write(p []byte) (int, error) {
 // ReadFrom implements io.ReaderFrom with a pooled buffer, filled before it is
 // written: a socket gives far less than that at a time.
 func (w *blobWriter) ReadFrom(r io.Reader) (int64, error) {
-	buf := buffers.Get().(*[bufferSize]byte)
-	defer buffers.Put(buf)
+	buf := layer.NewBuffer()
+	defer buf.Free()
 	var total int64
 	for {
-		n, err := fill(r, buf[:])
+		n, err := layer.Fill(r, buf[:])
 		m, werr := w.Write(buf[:n])
 		total += int64(m)
 		if werr != nil {
@@ -247,45 +247,6 @@ func (w *blobWriter) ReadFrom(r io.Reader) (int64, error) {
 			return total, err
 		}
 	}
-}
-
-// copyBuffer is io.Copy with a pooled buffer, past os.File's ReadFrom, which
-// would allocate one for each file.
-func copyBuffer(w io.Writer, r io.Reader) (int64, error) {
-	buf := buffers.Get().(*[bufferSize]byte)
-	defer buffers.Put(buf)
-	var total int64
-	for {
-		n, err := r.Read(buf[:])
-		if n > 0 {
-			m, werr := w.Write(buf[:n])
-			total += int64(m)
-			if werr != nil {
-				return total, werr
-			}
-		}
-		if err == io.EOF {
-			return total, nil
-		}
-		if err != nil {
-			return total, err
-		}
-	}
-}
-
-// fill reads until buf is full or r fails. Other than io.ReadFull it returns
-// the error of r as it is: an io.ErrUnexpectedEOF is a cut connection, an
-// io.EOF the end.
-func fill(r io.Reader, buf []byte) (int, error) {
-	n := 0
-	for n < len(buf) {
-		m, err := r.Read(buf[n:])
-		n += m
-		if err != nil {
-			return n, err
-		}
-	}
-	return n, nil
 }
 
 func (w *blobWriter) digest() digest.Digest {

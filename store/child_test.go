@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/clusterimage/sealer/image"
 	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/tree"
@@ -177,8 +178,8 @@ func childBuild(ctx context.Context, s *store.Store, name string, stop int) erro
 		return err
 	}
 	step("image")
-	c := store.Config{Platform: platform.Default(), Layers: []store.ConfigLayer{{Type: "COPY", Value: name}, {Type: "BASE"}}}
-	d, err := s.WriteImage(ctx, c, []store.Layer{rootfs, reg}, nil)
+	c := image.Config{Platform: platform.Default(), Layers: []image.ConfigLayer{{Type: "COPY", Value: name}, {Type: "BASE"}}}
+	d, err := s.WriteImage(ctx, c, []image.Layer{rootfs, reg}, nil)
 	if err != nil {
 		return err
 	}
@@ -223,5 +224,5 @@ func background(t *testing.T, what string, args ...string) (pid int, end func())
 
 // named returns the reference of a short name.
 func named(name string) ref.Reference {
-	return ref.Reference{Registry: ref.DefaultRegistry, Repository: "library/" + name, Tag: ref.DefaultTag}
+	return ref.Reference{Registry: ref.DockerHub, Repository: "library/" + name, Tag: ref.DefaultTag}
 }

@@ -13,20 +13,22 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/clusterimage/sealer/layer"
 	"github.com/clusterimage/sealer/registry/tree"
+	"github.com/clusterimage/sealer/rootfs"
 )
 
 // A Change is one difference between two images.
 type Change struct {
 	Kind string `json:"kind"` // "added", "removed" or "changed"
 	Name string `json:"name"` // of a file its path, of an image its reference
-	// From and To say what changed: of a file its type, mode and size, of an
+	// From and To are the two states: of a file its type, mode and size, of an
 	// image its digest.
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
 }
 
-// A Difference is what Diff found; each list by name.
+// A Difference is the result of Diff; each list is sorted by name.
 type Difference struct {
 	Files  []Change `json:"files"`
 	Images []Change `json:"images"`
@@ -50,7 +52,7 @@ func (s *Store) Diff(ctx context.Context, from, to string, p *ocispec.Platform) 
 	return d, nil
 }
 
-// changes compares two maps from name to what is to be equal.
+// changes compares two maps from a name to its state.
 func changes[V comparable](from, to map[string]V, text func(V) string) []Change {
 	out := []Change{}
 	for n, v := range from {
@@ -71,7 +73,7 @@ func changes[V comparable](from, to map[string]V, text func(V) string) []Change 
 	return out
 }
 
-// diffImages compares what the registries serve: tags, and the revisions that
+// diffImages compares the content of the registries: tags, and the revisions that
 // were mirrored by digest alone.
 func diffImages(a, b *Image) []Change {
 	return changes(served(a), served(b), func(d string) string { return d })
@@ -98,7 +100,7 @@ func served(img *Image) map[string]string {
 	return out
 }
 
-// fileState is what a file is compared by; content holds a number that equal
+// fileState holds the values that a file is compared by; content holds a number that equal
 // contents share.
 type fileState struct {
 	mode    fs.FileMode
@@ -118,7 +120,7 @@ func (f fileState) String() string {
 }
 
 func (s *Store) diffFiles(ctx context.Context, a, b *Image) (_ []Change, err error) {
-	var trees [2]*Rootfs
+	var trees [2]*rootfs.FS
 	var files [2]map[string]fileState
 	for i, img := range []*Image{a, b} {
 		r, err := s.Rootfs(img.LayerIDs())
@@ -136,7 +138,7 @@ func (s *Store) diffFiles(ctx context.Context, a, b *Image) (_ []Change, err err
 		if !ok || x != y || !x.mode.IsRegular() {
 			continue
 		}
-		same, err := trees[0].sameContent(trees[1], p)
+		same, err := sameContent(trees[0], trees[1], p)
 		if err != nil {
 			return nil, err
 		}
@@ -151,8 +153,8 @@ func (s *Store) diffFiles(ctx context.Context, a, b *Image) (_ []Change, err err
 	return changes(files[0], files[1], fileState.String), nil
 }
 
-// fileStates returns what there is in a rootfs beside the registry trees.
-func fileStates(ctx context.Context, r *Rootfs) (map[string]fileState, error) {
+// fileStates returns the files of a rootfs beside the registry trees.
+func fileStates(ctx context.Context, r *rootfs.FS) (map[string]fileState, error) {
 	out := map[string]fileState{}
 	err := fs.WalkDir(r, ".", func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -183,10 +185,10 @@ func fileStates(ctx context.Context, r *Rootfs) (map[string]fileState, error) {
 	return out, err
 }
 
-// sameContent compares a file of two trees. One that comes from a layer that
-// both have is not read.
-func (r *Rootfs) sameContent(other *Rootfs, p string) (bool, error) {
-	a, err := r.Open(p)
+// sameContent compares the file p of two trees. A file of a layer that both have
+// is not read.
+func sameContent(one, other fs.FS, p string) (bool, error) {
+	a, err := one.Open(p)
 	if err != nil {
 		return false, err
 	}
@@ -201,12 +203,12 @@ func (r *Rootfs) sameContent(other *Rootfs, p string) (bool, error) {
 			return true, nil
 		}
 	}
-	bufA, bufB := buffers.Get().(*[bufferSize]byte), buffers.Get().(*[bufferSize]byte)
-	defer buffers.Put(bufA)
-	defer buffers.Put(bufB)
+	bufA, bufB := layer.NewBuffer(), layer.NewBuffer()
+	defer bufA.Free()
+	defer bufB.Free()
 	for {
-		n, errA := fill(a, bufA[:])
-		m, errB := fill(b, bufB[:])
+		n, errA := layer.Fill(a, bufA[:])
+		m, errB := layer.Fill(b, bufB[:])
 		if !bytes.Equal(bufA[:n], bufB[:m]) {
 			return false, nil
 		}

@@ -4,24 +4,28 @@
 //	ROOT/data/overlay2/HEX/   a layer unpacked; a registry layer holds registry/docker/registry/v2/...
 //	ROOT/image/               an OCI image layout; an image's name is its ref.name annotation in index.json
 //	ROOT/cache/               the build's cache
-//	ROOT/locks/, ROOT/tmp/    lock files; what is not whole yet, and who is at work
-//	ROOT/mounts/              what Mount mounted
+//	ROOT/locks/, ROOT/tmp/    lock files; unfinished files, and the records of writing processes
+//	ROOT/mounts/              records of mounts
 //
 // Start with Open. A build puts blobs (PutBlob) and layers (WriteLayer,
 // WriteRegistryLayer), describes them (WriteImage, WriteIndex) and makes the
 // result visible under its names with Commit. Image and Images read it back;
 // Rootfs is the merged file tree of a chain of layers.
 //
-// # What is on disk is whole
+// # Visible content is whole
 //
 // Everything is written under a temporary name in ROOT/tmp that is locked with
 // flock for as long as its writer lives, checked, and renamed to its place;
 // index.json is replaced last, after one syncfs. A temporary that can be locked
 // is garbage of a dead process. Blobs are not flushed one by one: a writer has
-// a session record, itself flushed before the first rename, and whoever opens a
-// store finds the records of the dead. When the machine was not restarted since,
-// the page cache still had every byte; when it was, the blobs younger than the
-// record are read again and the broken ones dropped.
+// a session record, itself flushed before the first rename, and Open finds the
+// records of dead writers. If the machine was not restarted since, the page cache
+// still has every byte; if it was, the blobs younger than the record are read
+// again and the broken ones dropped.
+//
+// A flush that failed is written into the record. Nothing is committed then
+// before everything that was published since the last good flush was read past
+// the page cache and, where the disk has other content, written again.
 //
 // # Deletions
 //

@@ -12,6 +12,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/clusterimage/sealer/image"
 	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/tree"
@@ -23,7 +24,7 @@ type Image struct {
 	Names []string
 	// ID is the hex part of Descriptor's digest.
 	ID string
-	// Descriptor is what the names point at: a manifest, or an image index.
+	// Descriptor is the target of the names: a manifest, or an image index.
 	Descriptor ocispec.Descriptor
 	// Index is the content of Descriptor when that is an image index.
 	Index *ocispec.Index
@@ -35,12 +36,12 @@ type Image struct {
 	Manifest           ocispec.Manifest
 	// Config is the manifest's config. That of a plain OCI image, as sealer
 	// 0.9 and later made them, is translated.
-	Config Config
+	Config image.Config
 	// Plain tells that it is such a plain OCI image.
 	Plain bool
 	// Layers are the layers in stacking order, lowest first, one for each of
 	// Config.Layers.
-	Layers []Layer
+	Layers []image.Layer
 	// Documents are the documents of the registry layers, lowest first.
 	Documents []*tree.Document
 	// Size is the bytes of all blobs of this platform, each counted once.
@@ -58,6 +59,9 @@ func (i *Image) LayerIDs() []digest.Digest {
 	}
 	return ids
 }
+
+// Platform returns the platform that this Image was read for.
+func (i *Image) Platform() ocispec.Platform { return platformOf(i.ManifestDescriptor, i.Config) }
 
 // Commit makes the image desc, a manifest or an image index, visible under
 // names; with no names, by its ID alone. It checks that all of it is there,
@@ -82,6 +86,9 @@ type entry struct {
 func (s *Store) commit(ctx context.Context, entries []entry) error {
 	if _, err := s.begin(ctx); err != nil {
 		return err
+	}
+	if err := s.mend(ctx); err != nil {
+		return fmt.Errorf("commit image: %w", err)
 	}
 	for _, e := range entries {
 		manifests, _, err := s.manifests(ctx, e.desc)
@@ -114,6 +121,9 @@ func (s *Store) commit(ctx context.Context, entries []entry) error {
 // complete checks that all blobs of a manifest are there and unpacks its
 // layers where they are not.
 func (s *Store) complete(ctx context.Context, desc ocispec.Descriptor) error {
+	if err := s.accept(ctx, desc); err != nil {
+		return err
+	}
 	img, err := s.readImage(ctx, desc)
 	if err != nil {
 		return err
@@ -132,7 +142,7 @@ func (s *Store) complete(ctx context.Context, desc ocispec.Descriptor) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if l.isRegistry() {
+		if l.IsRegistry() {
 			err = s.unpackRegistry(ctx, l.ID, docs[0])
 			docs = docs[1:]
 		} else {
@@ -332,16 +342,16 @@ func (s *Store) Tag(ctx context.Context, nameOrID string, name ref.Reference) er
 	})
 }
 
-// A Removal is what Remove did.
+// A Removal is the result of Remove.
 type Removal struct {
 	Names  []string // the names removed
 	ID     string   // the image, when it lost its last name and is gone
-	Pruned Pruned   // what nothing needs any more, taken off the disk
+	Pruned Pruned   // removed from the disk, as no image needs it any more
 }
 
 // Remove removes the name nameOrID or, given an ID, the image with all its
-// names. When an image is gone what only it needed is pruned, unless another
-// process uses the store: then the next prune takes it.
+// names. When an image is gone, the blobs and layers that only it needed are pruned, unless another
+// process uses the store: then the next prune takes them.
 func (s *Store) Remove(ctx context.Context, nameOrID string) (*Removal, error) {
 	var out Removal
 	err := s.updateIndex(ctx, func(idx *ocispec.Index) error {
@@ -370,7 +380,11 @@ func (s *Store) Remove(ctx context.Context, nameOrID string) (*Removal, error) {
 	if pruned != nil {
 		out.Pruned = *pruned
 	}
-	if errors.Is(err, ErrBusy) {
+	switch {
+	case errors.Is(err, ErrBusy):
+		err = nil
+	case errors.Is(err, ErrDamaged): // another image's: this one is gone all the same
+		s.o.Logger.Warn("not all space is freed", "error", err)
 		err = nil
 	}
 	return &out, err

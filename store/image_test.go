@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/clusterimage/sealer/image"
 	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/tree"
@@ -60,7 +61,7 @@ func writeTar(entries ...entry) func(io.Writer) error {
 
 func file(name, content string) entry { return entry{name: name, content: content} }
 
-func layer(t testing.TB, s *store.Store, entries ...entry) store.Layer {
+func addLayer(t testing.TB, s *store.Store, entries ...entry) image.Layer {
 	t.Helper()
 	l, err := s.WriteLayer(t.Context(), store.LayerOptions{}, writeTar(entries...))
 	if err != nil {
@@ -106,17 +107,17 @@ func names(t testing.TB, list ...string) []ref.Reference {
 }
 
 // write writes an image of the layers for a platform, without committing it.
-func write(t testing.TB, s *store.Store, p string, layers ...store.Layer) ocispec.Descriptor {
+func write(t testing.TB, s *store.Store, p string, layers ...image.Layer) ocispec.Descriptor {
 	t.Helper()
 	pl, err := platform.Parse(p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := store.Config{SealerVersion: "1", Type: store.TypeKubeInstaller, Platform: pl}
+	c := image.Config{SealerVersion: "1", Type: image.TypeKubeInstaller, Platform: pl}
 	for _, l := range layers {
-		origin := store.ConfigLayer{Type: "COPY", Value: "x ."}
+		origin := image.ConfigLayer{Type: "COPY", Value: "x ."}
 		if l.Descriptors[0].MediaType == tree.MediaTypeDocument {
-			origin = store.ConfigLayer{Type: store.LayerTypeBase, Value: store.RegistryLayerValue}
+			origin = image.ConfigLayer{Type: image.LayerTypeBase, Value: image.RegistryLayerValue}
 		}
 		c.Layers = append(c.Layers, origin)
 	}
@@ -135,7 +136,7 @@ func commit(t testing.TB, s *store.Store, name, content string) ocispec.Descript
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := write(t, s, "linux/amd64", layer(t, s, file("etc/a", content)), reg)
+	d := write(t, s, "linux/amd64", addLayer(t, s, file("etc/a", content)), reg)
 	if err := s.Commit(t.Context(), names(t, name), d); err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +187,7 @@ func TestImage(t *testing.T) {
 	if len(img.Layers) != 2 || len(img.Documents) != 1 || img.Layers[0].Size != 3 || img.Config.Layers[1].ID != img.Layers[1].ID {
 		t.Errorf("layers %+v", img.Layers)
 	}
-	if img.Manifest.ArtifactType != store.ArtifactType || img.Manifest.Layers[0].Annotations[store.AnnotationLayerType] != "COPY" {
+	if img.Manifest.ArtifactType != image.ArtifactType || img.Manifest.Layers[0].Annotations[image.AnnotationLayerType] != "COPY" {
 		t.Errorf("manifest %+v", img.Manifest)
 	}
 	// The registry tree is hard links to the blobs.
@@ -234,8 +235,8 @@ func TestImageIsReproducible(t *testing.T) {
 func TestPlatforms(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir())
-	amd := write(t, s, "linux/amd64", layer(t, s, file("a", "amd64")))
-	arm := write(t, s, "linux/arm64", layer(t, s, file("a", "arm64")))
+	amd := write(t, s, "linux/amd64", addLayer(t, s, file("a", "amd64")))
+	arm := write(t, s, "linux/arm64", addLayer(t, s, file("a", "arm64")))
 	idx, err := s.WriteIndex(t.Context(), []ocispec.Descriptor{amd, arm}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -24,9 +24,9 @@ const (
 	layoutContent = `{"imageLayoutVersion":"1.0.0"}`
 )
 
-// readIndex reads index.json, which is whole at any time. A store without one
-// is empty, unless it once had one: what no image seems to need any more would
-// be lost to the next prune.
+// readIndex reads index.json, which is whole at any time. No index.json means an
+// empty store only if oci-layout is missing too. Otherwise the index was lost, and
+// prune would delete every blob.
 func (s *Store) readIndex() (*ocispec.Index, error) {
 	if err := s.checkLayout(); err != nil {
 		return nil, err
@@ -44,8 +44,12 @@ func (s *Store) readIndex() (*ocispec.Index, error) {
 		return nil, fmt.Errorf("read images: %w", err)
 	}
 	idx := newIndex()
+	idx.Manifests = nil
 	if err := json.Unmarshal(b, idx); err != nil {
 		return nil, fmt.Errorf("read images: %s: %w: %w", path, ErrInvalid, err)
+	}
+	if idx.Manifests == nil { // "null", "{}": not an empty store, whose blobs prune would take
+		return nil, fmt.Errorf("read images: %s: %w: it has no list of images: bring back the file, or remove image/ to begin with an empty store", path, ErrInvalid)
 	}
 	for _, d := range idx.Manifests {
 		if err := checkDigest(d.Digest); err != nil {
@@ -125,6 +129,12 @@ func (s *Store) replaceFile(ctx context.Context, path string, content []byte) (e
 	if have, err := os.ReadFile(path); err == nil && string(have) == string(content) {
 		return nil
 	}
+	return s.writeFile(ctx, path, content)
+}
+
+// writeFile puts a small file in its place in one step, flushed. When the name
+// could not be flushed, the next commit writes the file again.
+func (s *Store) writeFile(ctx context.Context, path string, content []byte) (err error) {
 	f, err := s.tempFile(ctx, "file")
 	if err != nil {
 		return err
@@ -139,7 +149,11 @@ func (s *Store) replaceFile(ctx context.Context, path string, content []byte) (e
 	if err := os.Rename(f.Name(), path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	if err := s.syncDir(filepath.Dir(path)); err != nil {
+		s.failed(nil)
+		return err
+	}
+	return nil
 }
 
 // nameOf returns the name of an entry of index.json, "" when it has none.

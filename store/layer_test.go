@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/opencontainers/go-digest"
 
+	"github.com/clusterimage/sealer/layer"
 	"github.com/clusterimage/sealer/store"
 )
 
@@ -23,11 +24,11 @@ func TestRootfs(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir())
 	ids := []digest.Digest{
-		layer(t, s, file("etc/a", "1"), file("etc/b", "1"), file("opaque/x", "1"), file("gone/y", "1"), file("file", "1"), file("dir/z", "1"),
+		addLayer(t, s, file("etc/a", "1"), file("etc/b", "1"), file("opaque/x", "1"), file("gone/y", "1"), file("file", "1"), file("dir/z", "1"),
 			entry{name: "lib", link: "/usr/lib"}, file("usr/lib/so", "1"), entry{name: "out", link: "../../../etc/a"}, entry{name: "loop", link: "loop"}).ID,
-		layer(t, s, file("etc/a", "2"), file("etc/.wh.b", ""), file("opaque/.wh..wh..opq", ""), file("opaque/new", "2"), file(".wh.gone", ""),
+		addLayer(t, s, file("etc/a", "2"), file("etc/.wh.b", ""), file("opaque/.wh..wh..opq", ""), file("opaque/new", "2"), file(".wh.gone", ""),
 			file("dir", "2"), file("file/now", "2"), file("usr/lib/so", "2")).ID,
-		layer(t, s, file("gone/again", "3")).ID,
+		addLayer(t, s, file("gone/again", "3")).ID,
 	}
 	r, err := s.Rootfs(ids)
 	if err != nil {
@@ -77,8 +78,8 @@ func TestRootfsIsAnFS(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir())
 	r, err := s.Rootfs([]digest.Digest{
-		layer(t, s, file("a/b/c", "1"), file("a/d", "1"), entry{name: "a/l", link: "d"}).ID,
-		layer(t, s, file("a/b/e", "2"), file("a/.wh.d", ""), file("a/d/f", "2")).ID,
+		addLayer(t, s, file("a/b/c", "1"), file("a/d", "1"), entry{name: "a/l", link: "d"}).ID,
+		addLayer(t, s, file("a/b/e", "2"), file("a/.wh.d", ""), file("a/d/f", "2")).ID,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +129,7 @@ func TestWriteLayerCompressions(t *testing.T) {
 	big := bytes.Repeat([]byte("some text that repeats "), 600_000) // several pieces
 	tarball := writeTar(file("big", string(big)), file("small", "x"), entry{name: "empty/"})
 	var ids []digest.Digest
-	for _, c := range []string{store.CompressionZstd, store.CompressionGzip, store.CompressionNone} {
+	for _, c := range []string{layer.CompressionZstd, layer.CompressionGzip, layer.CompressionNone} {
 		from := open(t, t.TempDir())
 		l, err := from.WriteLayer(t.Context(), store.LayerOptions{Compression: c}, tarball)
 		if err != nil {

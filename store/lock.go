@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
+
+	"github.com/clusterimage/sealer/layer"
 )
 
 // waitFlock locks f, trying again until ctx is done: flock itself cannot be
@@ -52,15 +53,15 @@ func same(f *os.File, path string) bool {
 }
 
 // claim opens and locks ROOT/tmp/name, making it when it is not there. It
-// returns nil when done reports that the wait has become needless. What a dead
-// process left in the file is gone.
+// returns nil when done reports that the wait has become needless. Content that a
+// dead process left in the file is gone.
 func (s *Store) claim(ctx context.Context, name string, done func() bool) (*os.File, error) {
 	path := s.path("tmp", name)
 	for {
 		if done() {
 			return nil, nil
 		}
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+		f, err := openTemp(path)
 		if err != nil {
 			return nil, err
 		}
@@ -76,8 +77,8 @@ func (s *Store) claim(ctx context.Context, name string, done func() bool) (*os.F
 	}
 }
 
-// empty removes what is in f. A file that has nothing is let be: ext4 writes one
-// that was truncated to the disk when it is closed, and the closer waits.
+// empty removes the content of f. An empty file is not truncated: ext4 flushes a
+// truncated file on close, and close blocks.
 func empty(f *os.File) error {
 	fi, err := f.Stat()
 	if err != nil || fi.Size() == 0 {
@@ -91,15 +92,29 @@ func (s *Store) tempFile(ctx context.Context, kind string) (*os.File, error) {
 	return s.claim(ctx, kind+"-"+rand.Text(), func() bool { return false })
 }
 
-// tempDir makes a temporary directory in ROOT/tmp. It is in use until the
-// returned file, the open directory, is closed.
-func (s *Store) tempDir(kind string) (*os.File, error) {
+// A temporary is a locked file or directory in ROOT/tmp. It is in use until Close.
+type temporary interface {
+	Name() string // its path
+	Close() error
+}
+
+// A lockedDir is a temporary directory.
+type lockedDir struct {
+	path string
+	lock *os.File
+}
+
+func (d *lockedDir) Name() string { return d.path }
+func (d *lockedDir) Close() error { return closeDirLock(d.lock) }
+
+// tempDir makes a temporary directory in ROOT/tmp.
+func (s *Store) tempDir(kind string) (*lockedDir, error) {
 	for {
 		path := s.path("tmp", kind+"-"+rand.Text())
 		if err := os.Mkdir(path, 0o700); err != nil {
 			return nil, err
 		}
-		f, err := os.Open(path)
+		f, err := openDirLock(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // a cleaner was faster than the lock
 		}
@@ -107,9 +122,9 @@ func (s *Store) tempDir(kind string) (*os.File, error) {
 			return nil, err
 		}
 		ok, err := tryFlock(f, true)
-		if err == nil && ok && same(f, path) {
-			if err = f.Chmod(0o755); err == nil { // as a layer's root, whatever the umask is
-				return f, nil
+		if err == nil && ok && same(f, f.Name()) {
+			if err = os.Chmod(path, 0o755); err == nil { // as a layer's root, whatever the umask is
+				return &lockedDir{path, f}, nil
 			}
 		}
 		if cerr := f.Close(); err != nil || cerr != nil {
@@ -133,28 +148,12 @@ func (s *Store) TempDir(ctx context.Context) (dir string, remove func() error, e
 }
 
 // discard removes the temporary f, a file or a directory, and unlocks it.
-func discard(f *os.File) error {
-	return errors.Join(removeAll(f.Name()), f.Close())
-}
-
-// removeAll is os.RemoveAll that also removes what is in directories that may
-// not be written, as a layer may bring them.
-func removeAll(path string) error {
-	err := os.RemoveAll(path)
-	if err == nil || !errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	_ = filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
-		if d != nil && d.IsDir() {
-			return os.Chmod(p, 0o700) // before WalkDir reads it
-		}
-		return nil
-	})
-	return os.RemoveAll(path)
+func discard(f temporary) error {
+	return errors.Join(layer.Remove(f.Name()), f.Close())
 }
 
 // sweep removes the temporaries of dead processes, not their session records,
-// and returns what it removed with the bytes it held.
+// and returns the names it removed with the bytes they held.
 func (s *Store) sweep(dry bool) ([]Garbage, error) {
 	entries, err := os.ReadDir(s.path("tmp"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -167,18 +166,24 @@ func (s *Store) sweep(dry bool) ([]Garbage, error) {
 			continue
 		}
 		path := s.path("tmp", e.Name())
-		f, err := os.Open(path)
+		open, closeLock := os.Open, (*os.File).Close
+		if e.IsDir() {
+			open, closeLock = openDirLock, closeDirLock
+		}
+		f, err := open(path)
 		if err != nil {
 			continue // its owner was faster
 		}
 		ok, err := tryFlock(f, true)
-		if err == nil && ok && same(f, path) {
-			out = append(out, Garbage{Kind: "temporary", Path: path, Size: diskSize(path)})
-			if !dry {
-				err = removeAll(path)
-			}
+		if err != nil || !ok || !same(f, f.Name()) {
+			errs = append(errs, err, f.Close())
+			continue
 		}
-		errs = append(errs, err, f.Close())
+		out = append(out, Garbage{Kind: "temporary", Path: path, Size: diskSize(path)})
+		if !dry {
+			err = layer.Remove(path)
+		}
+		errs = append(errs, err, closeLock(f))
 	}
 	return out, errors.Join(errs...)
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -10,37 +11,32 @@ import (
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/clusterimage/sealer/image"
 	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/registry/tree"
 )
 
 const (
-	// Docker's names for what OCI calls manifest, index and config.
-	dockerManifest = "application/vnd.docker.distribution.manifest.v2+json"
-	dockerIndex    = "application/vnd.docker.distribution.manifest.list.v2+json"
-	dockerConfig   = "application/vnd.docker.container.image.v1+json"
-
-	// maxManifest bounds manifests and indexes: what a registry accepts is 4
+	// maxManifest bounds manifests and indexes: a registry accepts 4
 	// MiB, which is 25,000 blobs.
 	maxManifest = 16 << 20
-	// maxConfig bounds configs and registry layer documents.
+	// maxConfig bounds configs.
 	maxConfig = 64 << 20
+	// maxDocument bounds registry layer documents. One blob takes about 110 bytes
+	// of a document, more when it is a manifest, and more yet of the image's
+	// manifest: maxManifest is reached first.
+	maxDocument = 32 << 20
 )
 
-func isIndex(mediaType string) bool {
-	return mediaType == ocispec.MediaTypeImageIndex || mediaType == dockerIndex
-}
-
-func isManifest(mediaType string) bool {
-	return mediaType == ocispec.MediaTypeImageManifest || mediaType == dockerManifest
-}
+// errLongDocument is the error for a document that is longer than maxDocument.
+var errLongDocument = fmt.Errorf("%w: a registry layer document of more than %d bytes", ErrInvalid, maxDocument)
 
 // WriteImage writes the config and the manifest of a ClusterImage whose layers,
 // lowest first, are those of a base's Image and those that WriteLayer and
 // WriteRegistryLayer returned. c.Layers has an entry for each: its Type and
 // Value become annotations of the layer's descriptors; its ID and Size are set
 // from the layer. Nothing is visible before Commit.
-func (s *Store) WriteImage(ctx context.Context, c Config, layers []Layer, annotations map[string]string) (ocispec.Descriptor, error) {
+func (s *Store) WriteImage(ctx context.Context, c image.Config, layers []image.Layer, annotations map[string]string) (ocispec.Descriptor, error) {
 	if len(c.Layers) != len(layers) {
 		return ocispec.Descriptor{}, fmt.Errorf("write image: %w: the config has %d layers, not %d", ErrInvalid, len(c.Layers), len(layers))
 	}
@@ -48,14 +44,14 @@ func (s *Store) WriteImage(ctx context.Context, c Config, layers []Layer, annota
 	m := ocispec.Manifest{
 		Versioned:    specs.Versioned{SchemaVersion: 2},
 		MediaType:    ocispec.MediaTypeImageManifest,
-		ArtifactType: ArtifactType,
+		ArtifactType: image.ArtifactType,
 		Layers:       []ocispec.Descriptor{},
 		Annotations:  annotations,
 	}
 	for i, l := range layers {
 		c.Layers[i].ID, c.Layers[i].Size = l.ID, l.Size
 		for _, d := range l.Descriptors {
-			d.Annotations = map[string]string{AnnotationLayerType: c.Layers[i].Type, AnnotationLayerValue: c.Layers[i].Value}
+			d.Annotations = map[string]string{image.AnnotationLayerType: c.Layers[i].Type, image.AnnotationLayerValue: c.Layers[i].Value}
 			m.Layers = append(m.Layers, d)
 		}
 	}
@@ -63,7 +59,7 @@ func (s *Store) WriteImage(ctx context.Context, c Config, layers []Layer, annota
 	if err != nil {
 		return ocispec.Descriptor{}, fmt.Errorf("write config: %w", err)
 	}
-	if m.Config, err = s.putBytes(ctx, MediaTypeConfig, b); err != nil {
+	if m.Config, err = s.putBytes(ctx, image.MediaTypeConfig, b); err != nil {
 		return ocispec.Descriptor{}, fmt.Errorf("write config: %w", err)
 	}
 	if b, err = json.Marshal(m); err != nil {
@@ -73,7 +69,7 @@ func (s *Store) WriteImage(ctx context.Context, c Config, layers []Layer, annota
 	if err != nil {
 		return ocispec.Descriptor{}, fmt.Errorf("write manifest: %w", err)
 	}
-	desc.ArtifactType = ArtifactType
+	desc.ArtifactType = image.ArtifactType
 	desc.Platform = &c.Platform
 	return desc, nil
 }
@@ -82,7 +78,7 @@ func (s *Store) WriteImage(ctx context.Context, c Config, layers []Layer, annota
 // one for each platform, in their order.
 func (s *Store) WriteIndex(ctx context.Context, manifests []ocispec.Descriptor, annotations map[string]string) (ocispec.Descriptor, error) {
 	idx := newIndex()
-	idx.ArtifactType = ArtifactType
+	idx.ArtifactType = image.ArtifactType
 	idx.Manifests = append(idx.Manifests, manifests...)
 	idx.Annotations = annotations
 	b, err := json.Marshal(idx)
@@ -93,7 +89,7 @@ func (s *Store) WriteIndex(ctx context.Context, manifests []ocispec.Descriptor, 
 	if err != nil {
 		return ocispec.Descriptor{}, fmt.Errorf("write image index: %w", err)
 	}
-	desc.ArtifactType = ArtifactType
+	desc.ArtifactType = image.ArtifactType
 	return desc, nil
 }
 
@@ -113,14 +109,14 @@ func (s *Store) readJSON(ctx context.Context, desc ocispec.Descriptor, limit int
 }
 
 // manifests returns the manifests that desc stands for, itself or those of the
-// index, with the index. Of an index only what the store has and what is a
+// index, with the index. Of an index only the entries that the store has and that are a
 // platform's: attestations are not.
 func (s *Store) manifests(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, *ocispec.Index, error) {
 	switch {
-	case isManifest(desc.MediaType):
+	case platform.IsManifest(desc.MediaType):
 		desc.Annotations = nil // index.json's
 		return []ocispec.Descriptor{desc}, nil, nil
-	case !isIndex(desc.MediaType):
+	case !platform.IsIndex(desc.MediaType):
 		return nil, nil, fmt.Errorf("%w: %s is a %q, not a manifest or an image index", ErrInvalid, desc.Digest, desc.MediaType)
 	}
 	var idx ocispec.Index
@@ -132,7 +128,7 @@ func (s *Store) manifests(ctx context.Context, desc ocispec.Descriptor) ([]ocisp
 		if err := checkDigest(m.Digest); err != nil {
 			return nil, nil, fmt.Errorf("image index %s: %w", desc.Digest, err)
 		}
-		if !isManifest(m.MediaType) || m.Platform == nil || m.Platform.OS == "unknown" {
+		if !platform.IsManifest(m.MediaType) || m.Platform == nil || m.Platform.OS == "unknown" {
 			continue
 		}
 		if has, err := s.HasBlob(ctx, m.Digest); err != nil {
@@ -147,7 +143,21 @@ func (s *Store) manifests(ctx context.Context, desc ocispec.Descriptor) ([]ocisp
 	return out, &idx, nil
 }
 
-// readImage reads the image whose manifest is desc: all but what index.json
+// accept refuses the manifest desc when it is no ClusterImage's; see
+// image.Accept.
+func (s *Store) accept(ctx context.Context, desc ocispec.Descriptor) error {
+	var m ocispec.Manifest
+	if err := s.readJSON(ctx, desc, maxManifest, &m); err != nil {
+		return fmt.Errorf("manifest: %w", err)
+	}
+	err := image.Accept(&m, func() ([]byte, error) { return s.ReadBlob(ctx, m.Config.Digest, maxConfig) })
+	if errors.Is(err, image.ErrForeign) {
+		return fmt.Errorf("manifest %s: %w: %w", desc.Digest, ErrInvalid, err)
+	}
+	return err
+}
+
+// readImage reads the image whose manifest is desc: all but the names that index.json
 // says of it.
 func (s *Store) readImage(ctx context.Context, desc ocispec.Descriptor) (*Image, error) {
 	img := &Image{ManifestDescriptor: desc}
@@ -161,19 +171,19 @@ func (s *Store) readImage(ctx context.Context, desc ocispec.Descriptor) (*Image,
 		}
 	}
 	switch m.Config.MediaType {
-	case MediaTypeConfig:
+	case image.MediaTypeConfig:
 		if err := s.readJSON(ctx, m.Config, maxConfig, &img.Config); err != nil {
 			return nil, fmt.Errorf("config: %w", err)
 		}
-	case ocispec.MediaTypeImageConfig, dockerConfig:
+	case ocispec.MediaTypeImageConfig, platform.MediaTypeDockerConfig:
 		img.Plain = true
 		var c ocispec.Image
 		if err := s.readJSON(ctx, m.Config, maxConfig, &c); err != nil {
 			return nil, fmt.Errorf("config: %w", err)
 		}
 		var err error
-		if img.Config, err = plainConfig(m, &c); err != nil {
-			return nil, fmt.Errorf("manifest %s: %w", desc.Digest, err)
+		if img.Config, err = image.FromPlain(m, &c); err != nil {
+			return nil, fmt.Errorf("manifest %s: %w: %w", desc.Digest, ErrInvalid, err)
 		}
 	default:
 		return nil, fmt.Errorf("manifest %s: %w: it is no ClusterImage: its config is a %q", desc.Digest, ErrInvalid, m.Config.MediaType)
@@ -196,13 +206,13 @@ func (s *Store) readLayers(ctx context.Context, img *Image) error {
 		if len(rest) == 0 {
 			return fmt.Errorf("%w: the config has %d layers, the manifest %d", ErrInvalid, len(img.Config.Layers), i)
 		}
-		l := Layer{ID: c.ID, Descriptors: rest[:1:1], Size: c.Size}
-		if l.isRegistry() {
+		l := image.Layer{ID: c.ID, Descriptors: rest[:1:1], Size: c.Size}
+		if l.IsRegistry() {
 			doc, err := s.readDocument(ctx, rest[0])
 			if err != nil {
 				return fmt.Errorf("layer %d: %w", i, err)
 			}
-			want := registryLayer(rest[0], doc)
+			want := image.RegistryLayer(rest[0], doc)
 			n := len(want.Descriptors)
 			same := func(a, b ocispec.Descriptor) bool { return a.Digest == b.Digest && a.Size == b.Size }
 			if c.ID != want.ID || len(rest) < n || !slices.EqualFunc(rest[:n], want.Descriptors, same) {
@@ -222,7 +232,10 @@ func (s *Store) readLayers(ctx context.Context, img *Image) error {
 
 // readDocument reads a registry layer document.
 func (s *Store) readDocument(ctx context.Context, desc ocispec.Descriptor) (*tree.Document, error) {
-	b, err := s.ReadBlob(ctx, desc.Digest, maxConfig)
+	if desc.Size > maxDocument {
+		return nil, errLongDocument
+	}
+	b, err := s.ReadBlob(ctx, desc.Digest, maxDocument)
 	if err != nil {
 		return nil, err
 	}
@@ -244,7 +257,7 @@ func imageSize(desc ocispec.Descriptor, m *ocispec.Manifest) int64 {
 
 // platformOf returns the platform of a manifest's descriptor, or when it says
 // none, that of the config.
-func platformOf(desc ocispec.Descriptor, c Config) ocispec.Platform {
+func platformOf(desc ocispec.Descriptor, c image.Config) ocispec.Platform {
 	if desc.Platform != nil {
 		return platform.Normalize(*desc.Platform)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/clusterimage/sealer/image"
 	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/tree"
@@ -30,7 +31,7 @@ type MergeOptions struct {
 }
 
 // Merge makes one image of several: the layers one after the other, each once,
-// the start commands likewise, the maps united. What cannot be both is an error
+// the start commands likewise, the maps united. A contradiction is an error
 // that wraps ErrInvalid: one tag of the private registry with two contents, two
 // applications of one name, two private registries.
 func (s *Store) Merge(ctx context.Context, o MergeOptions) (ocispec.Descriptor, error) {
@@ -43,7 +44,7 @@ func (s *Store) Merge(ctx context.Context, o MergeOptions) (ocispec.Descriptor, 
 	}
 	var manifests []ocispec.Descriptor
 	for _, p := range platforms {
-		m := merger{config: Config{SealerVersion: o.Version, Platform: p}, tags: map[string]tagged{}}
+		m := merger{config: image.Config{SealerVersion: o.Version, Platform: p}, tags: map[string]tagged{}}
 		for _, n := range o.Images {
 			img, err := s.Image(ctx, n, &p)
 			if err != nil {
@@ -121,8 +122,8 @@ type tagged struct {
 
 // A merger builds the config and the layers of a merged image.
 type merger struct {
-	config Config
-	layers []Layer
+	config image.Config
+	layers []image.Layer
 	tags   map[string]tagged
 	cmds   []string // of all images so far
 }
@@ -130,13 +131,13 @@ type merger struct {
 func (m *merger) add(name string, img *Image) error {
 	c := img.Config
 	out := &m.config
-	if first := out.Registry.Name == ""; first {
-		out.Registry = c.Registry
-	} else if out.Registry != c.Registry {
+	if first := out.PrivateRegistry.Name == ""; first {
+		out.PrivateRegistry = c.PrivateRegistry
+	} else if out.PrivateRegistry != c.PrivateRegistry {
 		return fmt.Errorf("merge %s: %w: its private registry is %s with the naming %s, that of the images before it %s with %s",
-			name, ErrInvalid, c.Registry.Name, c.Registry.Naming, out.Registry.Name, out.Registry.Naming)
+			name, ErrInvalid, c.PrivateRegistry.Name, c.PrivateRegistry.Naming, out.PrivateRegistry.Name, out.PrivateRegistry.Naming)
 	}
-	if out.Type == "" || c.Type == TypeKubeInstaller {
+	if out.Type == "" || c.Type == image.TypeKubeInstaller {
 		out.Type = c.Type
 	}
 	m.stack(img)
@@ -151,16 +152,21 @@ func (m *merger) add(name string, img *Image) error {
 	}
 	if c.Launch != nil {
 		if out.Launch == nil {
-			out.Launch = &Launch{}
+			out.Launch = &image.Launch{}
 		}
-		out.Launch = &Launch{Apps: appendNew(out.Launch.Apps, c.Launch.Apps), Cmds: appendNew(out.Launch.Cmds, c.Launch.Cmds)}
+		out.Launch = &image.Launch{Apps: appendNew(out.Launch.Apps, c.Launch.Apps), Cmds: appendNew(out.Launch.Cmds, c.Launch.Cmds)}
 	}
 	m.images(c.Images)
+	for _, g := range c.Gaps {
+		if !slices.Contains(out.Gaps, g) {
+			out.Gaps = append(out.Gaps, g)
+		}
+	}
 	return errors.Join(m.applications(name, c.Applications), m.served(name, img.Documents))
 }
 
-// stack puts the layers of img on top, without what both are built on. A layer
-// that stands twice decides where it stands higher all that it decides below.
+// stack appends img's layers after the common base. Of a layer that then occurs
+// twice the highest is kept.
 func (m *merger) stack(img *Image) {
 	out := &m.config
 	shared := 0
@@ -170,22 +176,22 @@ func (m *merger) stack(img *Image) {
 	m.layers = append(m.layers, img.Layers[shared:]...)
 	out.Layers = append(out.Layers, img.Config.Layers[shared:]...)
 	for i := len(m.layers) - 2; i >= 0; i-- {
-		if id := m.layers[i].ID; slices.ContainsFunc(m.layers[i+1:], func(l Layer) bool { return l.ID == id }) {
+		if id := m.layers[i].ID; slices.ContainsFunc(m.layers[i+1:], func(l image.Layer) bool { return l.ID == id }) {
 			m.layers, out.Layers = slices.Delete(m.layers, i, i+1), slices.Delete(out.Layers, i, i+1)
 		}
 	}
 }
 
-// commands appends start commands: what two images inherited from one base
-// runs once. The last image's own become current.
-func (m *merger) commands(c Commands) {
+// commands appends start commands: those that two images inherited from one base
+// run once. The last image's own become current.
+func (m *merger) commands(c image.Commands) {
 	all := slices.Concat(c.Parent, c.Current)
 	shared := 0
 	for shared < len(all) && shared < len(m.cmds) && all[shared] == m.cmds[shared] {
 		shared++
 	}
 	own := all[shared:]
-	m.config.Cmd = Commands{Parent: slices.Clone(m.cmds), Current: own}
+	m.config.Cmd = image.Commands{Parent: slices.Clone(m.cmds), Current: own}
 	if len(own) > len(c.Current) { // part of it is its base's
 		cut := len(own) - len(c.Current)
 		m.config.Cmd.Parent = append(m.config.Cmd.Parent, own[:cut]...)
@@ -194,10 +200,10 @@ func (m *merger) commands(c Commands) {
 	m.cmds = append(m.cmds, own...)
 }
 
-func (m *merger) applications(name string, list []Application) error {
+func (m *merger) applications(name string, list []image.Application) error {
 	var errs []error
 	for _, a := range list {
-		i := slices.IndexFunc(m.config.Applications, func(b Application) bool { return a.Name == b.Name })
+		i := slices.IndexFunc(m.config.Applications, func(b image.Application) bool { return a.Name == b.Name })
 		switch {
 		case i < 0:
 			m.config.Applications = append(m.config.Applications, a)
@@ -209,7 +215,7 @@ func (m *merger) applications(name string, list []Application) error {
 }
 
 // served refuses a tag that means two contents: which one the cluster would
-// get is not what both images were built for.
+// get differs from the one that both images were built for.
 func (m *merger) served(name string, docs []*tree.Document) error {
 	own := map[string]digest.Digest{} // a higher layer hides a lower one's
 	var order []string
@@ -235,9 +241,9 @@ func (m *merger) served(name string, docs []*tree.Document) error {
 }
 
 // images unites the lists; one that another image mirrored is not missing.
-func (m *merger) images(list []MirroredImage) {
+func (m *merger) images(list []image.MirroredImage) {
 	for _, img := range list {
-		i := slices.IndexFunc(m.config.Images, func(b MirroredImage) bool { return b.Reference == img.Reference })
+		i := slices.IndexFunc(m.config.Images, func(b image.MirroredImage) bool { return b.Reference == img.Reference })
 		switch {
 		case i < 0:
 			m.config.Images = append(m.config.Images, img)

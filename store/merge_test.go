@@ -6,21 +6,23 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/clusterimage/sealer/image"
 	"github.com/clusterimage/sealer/registry/platform"
+	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/tree"
 	"github.com/clusterimage/sealer/store"
 )
 
 // image commits an image with a config of its own.
-func image(t testing.TB, s *store.Store, name string, c store.Config, layers ...store.Layer) {
+func commitImage(t testing.TB, s *store.Store, name string, c image.Config, layers ...image.Layer) {
 	t.Helper()
 	c.Platform = platform.Default()
-	if c.Registry.Name == "" {
-		c.Registry = store.PrivateRegistry{Name: tree.DefaultRegistry, Naming: tree.NamingPath}
+	if c.PrivateRegistry.Name == "" {
+		c.PrivateRegistry = image.PrivateRegistry{Name: ref.DefaultPrivate, Naming: tree.NamingPath}
 	}
-	c.Layers = make([]store.ConfigLayer, len(layers))
+	c.Layers = make([]image.ConfigLayer, len(layers))
 	for i := range layers {
-		c.Layers[i] = store.ConfigLayer{Type: "COPY", Value: name}
+		c.Layers[i] = image.ConfigLayer{Type: "COPY", Value: name}
 	}
 	d, err := s.WriteImage(t.Context(), c, layers, nil)
 	if err != nil {
@@ -31,7 +33,7 @@ func image(t testing.TB, s *store.Store, name string, c store.Config, layers ...
 	}
 }
 
-func registryLayer(t testing.TB, s *store.Store, name, content string) store.Layer {
+func registryLayer(t testing.TB, s *store.Store, name, content string) image.Layer {
 	t.Helper()
 	l, err := s.WriteRegistryLayer(t.Context(), document(t, s, name, content))
 	if err != nil {
@@ -43,17 +45,17 @@ func registryLayer(t testing.TB, s *store.Store, name, content string) store.Lay
 func TestMerge(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir())
-	base := layer(t, s, file("bin/x", "base"))
-	image(t, s, "a", store.Config{
-		Type: store.TypeAppInstaller, Cmd: store.Commands{Parent: []string{"base"}, Current: []string{"a"}}, Env: map[string]string{"A": "1", "B": "1"},
-		Args: store.Arguments{Current: map[string]string{"x": "1"}}, Applications: []store.Application{{Name: "app", Type: "helm"}},
-		Images: []store.MirroredImage{{Reference: "docker.io/library/nginx:v1", Missing: "optional"}},
-	}, base, layer(t, s, file("a", "a"), file("both", "a")))
-	image(t, s, "b", store.Config{
-		Type: store.TypeKubeInstaller, Cmd: store.Commands{Parent: []string{"base", "mid"}, Current: []string{"b"}}, Env: map[string]string{"B": "2"},
-		Applications: []store.Application{{Name: "app", Type: "helm"}},
-		Images:       []store.MirroredImage{{Reference: "docker.io/library/nginx:v1", Digest: "sha256:1"}},
-	}, base, layer(t, s, file("b", "b"), file("both", "b")), registryLayer(t, s, "library/nginx", "one"))
+	base := addLayer(t, s, file("bin/x", "base"))
+	commitImage(t, s, "a", image.Config{
+		Type: image.TypeAppInstaller, Cmd: image.Commands{Parent: []string{"base"}, Current: []string{"a"}}, Env: map[string]string{"A": "1", "B": "1"},
+		Args: image.Arguments{Current: map[string]string{"x": "1"}}, Applications: []image.Application{{Name: "app", Type: "helm"}},
+		Images: []image.MirroredImage{{Reference: image.ParseName("docker.io/library/nginx:v1"), Missing: "optional"}},
+	}, base, addLayer(t, s, file("a", "a"), file("both", "a")))
+	commitImage(t, s, "b", image.Config{
+		Type: image.TypeKubeInstaller, Cmd: image.Commands{Parent: []string{"base", "mid"}, Current: []string{"b"}}, Env: map[string]string{"B": "2"},
+		Applications: []image.Application{{Name: "app", Type: "helm"}},
+		Images:       []image.MirroredImage{{Reference: image.ParseName("docker.io/library/nginx:v1"), Digest: "sha256:1"}},
+	}, base, addLayer(t, s, file("b", "b"), file("both", "b")), registryLayer(t, s, "library/nginx", "one"))
 	_, err := s.Merge(t.Context(), store.MergeOptions{Images: []string{"a", "b"}, Names: names(t, "merged"), Version: "1"})
 	if err != nil {
 		t.Fatal(err)
@@ -63,10 +65,10 @@ func TestMerge(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := img.Config
-	if len(c.Layers) != 4 || c.Type != store.TypeKubeInstaller || len(c.Applications) != 1 || c.Images[0].Digest == "" || len(c.Images) != 1 {
+	if len(c.Layers) != 4 || c.Type != image.TypeKubeInstaller || len(c.Applications) != 1 || c.Images[0].Digest == "" || len(c.Images) != 1 {
 		t.Errorf("config %+v", c)
 	}
-	if diff := cmp.Diff(store.Commands{Parent: []string{"base", "a", "mid"}, Current: []string{"b"}}, c.Cmd); diff != "" {
+	if diff := cmp.Diff(image.Commands{Parent: []string{"base", "a", "mid"}, Current: []string{"b"}}, c.Cmd); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(map[string]string{"A": "1", "B": "2"}, c.Env); diff != "" {
@@ -87,13 +89,13 @@ func TestMerge(t *testing.T) {
 func TestMergeStacks(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir())
-	base := layer(t, s, file("f", "base"), file("g", "base"))
-	one, two := layer(t, s, file("f", "one")), layer(t, s, file("f", "two"))
-	other := layer(t, s, file("g", "other"))
-	image(t, s, "again", store.Config{}, base, one, two, one)
-	image(t, s, "first", store.Config{}, base, one, other)
-	image(t, s, "later", store.Config{}, base, two, one)
-	image(t, s, "plain", store.Config{}, base)
+	base := addLayer(t, s, file("f", "base"), file("g", "base"))
+	one, two := addLayer(t, s, file("f", "one")), addLayer(t, s, file("f", "two"))
+	other := addLayer(t, s, file("g", "other"))
+	commitImage(t, s, "again", image.Config{}, base, one, two, one)
+	commitImage(t, s, "first", image.Config{}, base, one, other)
+	commitImage(t, s, "later", image.Config{}, base, two, one)
+	commitImage(t, s, "plain", image.Config{}, base)
 	for _, tc := range []struct {
 		images []string
 		f, g   string
@@ -128,10 +130,10 @@ func TestMergeStacks(t *testing.T) {
 func TestMergeRefuses(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir())
-	image(t, s, "nginx-1", store.Config{Applications: []store.Application{{Name: "app", Type: "helm"}}}, registryLayer(t, s, "library/nginx", "one"))
-	image(t, s, "nginx-2", store.Config{}, registryLayer(t, s, "library/nginx", "two"))
-	image(t, s, "app-2", store.Config{Applications: []store.Application{{Name: "app", Type: "shell"}}}, layer(t, s, file("a", "a")))
-	image(t, s, "registry-2", store.Config{Registry: store.PrivateRegistry{Name: "other.hub:5000", Naming: tree.NamingPath}}, layer(t, s, file("a", "a")))
+	commitImage(t, s, "nginx-1", image.Config{Applications: []image.Application{{Name: "app", Type: "helm"}}}, registryLayer(t, s, "library/nginx", "one"))
+	commitImage(t, s, "nginx-2", image.Config{}, registryLayer(t, s, "library/nginx", "two"))
+	commitImage(t, s, "app-2", image.Config{Applications: []image.Application{{Name: "app", Type: "shell"}}}, addLayer(t, s, file("a", "a")))
+	commitImage(t, s, "registry-2", image.Config{PrivateRegistry: image.PrivateRegistry{Name: "other.hub:5000", Naming: tree.NamingPath}}, addLayer(t, s, file("a", "a")))
 	if err := s.Commit(t.Context(), names(t, "foreign"), write(t, s, "linux/s390x")); err != nil {
 		t.Fatal(err)
 	}
@@ -147,9 +149,9 @@ func TestMergeRefuses(t *testing.T) {
 func TestDiff(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir())
-	base := layer(t, s, file("same", "x"), file("gone", "x"), file("content", "1"), entry{name: "mode", content: "x"}, entry{name: "link", link: "a"}, file("type", "x"))
-	image(t, s, "a", store.Config{}, base, registryLayer(t, s, "library/nginx", "one"), registryLayer(t, s, "library/old", "old"))
-	image(t, s, "b", store.Config{}, base, layer(t, s, file("same", "x"), file(".wh.gone", ""), file("content", "2"), entry{name: "mode", content: "x", mode: 0o755},
+	base := addLayer(t, s, file("same", "x"), file("gone", "x"), file("content", "1"), entry{name: "mode", content: "x"}, entry{name: "link", link: "a"}, file("type", "x"))
+	commitImage(t, s, "a", image.Config{}, base, registryLayer(t, s, "library/nginx", "one"), registryLayer(t, s, "library/old", "old"))
+	commitImage(t, s, "b", image.Config{}, base, addLayer(t, s, file("same", "x"), file(".wh.gone", ""), file("content", "2"), entry{name: "mode", content: "x", mode: 0o755},
 		entry{name: "link", link: "b"}, file("type/now", "x")), registryLayer(t, s, "library/nginx", "two"), registryLayer(t, s, "library/new", "new"))
 	d, err := s.Diff(t.Context(), "a", "b", nil)
 	if err != nil {

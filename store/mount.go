@@ -12,6 +12,8 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/clusterimage/sealer/rootfs"
 )
 
 // MountOptions are the options of Mount.
@@ -36,6 +38,9 @@ type Mounted struct {
 // may: for others the error wraps fs.ErrPermission. The image's layers are kept
 // from prune until Unmount, or until the machine is restarted.
 func (s *Store) Mount(ctx context.Context, nameOrID string, o MountOptions) (_ *Mounted, err error) {
+	if err := rootfs.Supported(); err != nil {
+		return nil, fmt.Errorf("mount %s: %w", nameOrID, err)
+	}
 	if os.Geteuid() != 0 {
 		return nil, fmt.Errorf("mount %s: %w: only root may mount overlayfs", nameOrID, fs.ErrPermission)
 	}
@@ -60,22 +65,15 @@ func (s *Store) Mount(ctx context.Context, nameOrID string, o MountOptions) (_ *
 }
 
 func (s *Store) mount(ctx context.Context, m *Mounted) (err error) {
-	userxattr := InUserNamespace()
+	userxattr := rootfs.UserXattr()
 	dirs, err := s.OverlayDirs(ctx, m.Layers, userxattr)
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{"a", "b"}[min(len(dirs), 2):] { // overlayfs wants two
-		empty := s.path("mounts", "empty", name)
-		if err := os.MkdirAll(empty, 0o755); err != nil {
-			return err
-		}
-		dirs = append([]string{empty}, dirs...)
-	}
 	if err := os.MkdirAll(s.path("mounts"), 0o755); err != nil {
 		return err
 	}
-	if on, err := mounted(m.Dir); err == nil && on {
+	if on, err := rootfs.Mounted(m.Dir); err == nil && on {
 		return fmt.Errorf("%s: something is mounted there", m.Dir)
 	} else if errors.Is(err, fs.ErrNotExist) {
 		if err := os.MkdirAll(m.Dir, 0o755); err != nil {
@@ -93,7 +91,8 @@ func (s *Store) mount(ctx context.Context, m *Mounted) (err error) {
 	if err := s.replaceFile(ctx, s.mountRecord(m.Dir), b); err != nil {
 		return err
 	}
-	if err := mountOverlay(dirs, m.Dir, userxattr); err != nil {
+	o := rootfs.Overlay{Lower: dirs, Spare: s.path("mounts", "empty"), UserXattr: userxattr}
+	if err := o.Mount(m.Dir); err != nil {
 		return errors.Join(err, s.forget(m))
 	}
 	return nil
@@ -112,7 +111,7 @@ func (s *Store) forget(m *Mounted) error {
 	return err
 }
 
-// Mounts returns what is mounted.
+// Mounts returns the mounts of this store.
 func (s *Store) Mounts() ([]Mounted, error) {
 	entries, err := os.ReadDir(s.path("mounts"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -134,14 +133,14 @@ func (s *Store) Mounts() ([]Mounted, error) {
 		if err != nil {
 			return nil, fmt.Errorf("mounts: %w", err)
 		}
-		if on, err := mounted(m.Dir); err == nil && on {
+		if on, err := rootfs.Mounted(m.Dir); err == nil && on {
 			out = append(out, m)
 		}
 	}
 	return out, nil
 }
 
-// Unmount unmounts what Mount mounted: by its directory, or all mounts of an
+// Unmount ends mounts that Mount made: by its directory, or all mounts of an
 // image by its name or ID. The error wraps ErrNotFound when there is none.
 func (s *Store) Unmount(ctx context.Context, target string) ([]Mounted, error) {
 	all, err := s.Mounts()
@@ -162,7 +161,7 @@ func (s *Store) Unmount(ctx context.Context, target string) ([]Mounted, error) {
 		if m.Dir != dir && m.ID != id && (len(target) < 12 || !strings.HasPrefix(m.ID, target)) {
 			continue
 		}
-		err := unmount(m.Dir)
+		err := rootfs.Unmount(m.Dir)
 		if err == nil {
 			err = s.forget(&m)
 		}

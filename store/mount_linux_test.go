@@ -15,6 +15,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	"golang.org/x/sys/unix"
 
+	"github.com/clusterimage/sealer/image"
 	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/store"
 )
@@ -108,7 +109,7 @@ func childMount(ctx context.Context, dir string) error {
 	defer s.Close()
 	contents := mountLayers()
 	for n := range len(contents) + 1 {
-		var layers []store.Layer
+		var layers []image.Layer
 		for _, entries := range contents[:n] {
 			l, err := s.WriteLayer(ctx, store.LayerOptions{}, writeTar(entries...))
 			if err != nil {
@@ -117,7 +118,7 @@ func childMount(ctx context.Context, dir string) error {
 			layers = append(layers, l)
 		}
 		name := fmt.Sprintf("image%d", n)
-		d, err := s.WriteImage(ctx, store.Config{Platform: platform.Default(), Layers: make([]store.ConfigLayer, n)}, layers, nil)
+		d, err := s.WriteImage(ctx, image.Config{Platform: platform.Default(), Layers: make([]image.ConfigLayer, n)}, layers, nil)
 		if err != nil {
 			return err
 		}
@@ -134,7 +135,7 @@ func childMount(ctx context.Context, dir string) error {
 	return nil
 }
 
-func compareMount(ctx context.Context, s *store.Store, name string, layers []store.Layer) error {
+func compareMount(ctx context.Context, s *store.Store, name string, layers []image.Layer) error {
 	m, err := s.Mount(ctx, name, store.MountOptions{})
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ type Garbage struct {
 	Size int64  `json:"size"` // bytes that its removal frees
 }
 
-// Pruned is what prune takes, or took.
+// Pruned lists the content that prune removes, or removed.
 type Pruned struct {
 	Items []Garbage `json:"items"` // by kind, then path
 	Size  int64     `json:"size"`  // bytes
@@ -33,11 +33,11 @@ type Pruned struct {
 
 // PruneOptions are the options of Prune.
 type PruneOptions struct {
-	DryRun bool // only say what would go
+	DryRun bool // only list the content that would go
 	Cache  bool // empty the build's cache too
 }
 
-// Prune removes blobs and layers that no image needs and what dead processes
+// Prune removes blobs and layers that no image needs and the temporary files that dead processes
 // left. While something writes to the store, in another process or through
 // another Store, only the latter: the result is then returned together with an
 // error that wraps ErrBusy. It ends the writing of this Store, so it must not
@@ -59,8 +59,7 @@ func (s *Store) Prune(ctx context.Context, o PruneOptions) (_ *Pruned, err error
 		return out, fmt.Errorf("prune: %w", err)
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	// A program that is being started holds the locks of the one that starts it
-	// for a moment.
+	// Between fork and exec a child holds our lock descriptors: wait briefly.
 	patience, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
 	switch err := waitFlock(patience, lock, true); {
@@ -71,22 +70,25 @@ func (s *Store) Prune(ctx context.Context, o PruneOptions) (_ *Pruned, err error
 	case err != nil:
 		return out, fmt.Errorf("prune: %w", err)
 	}
-	plan, err := s.plan(ctx, o)
-	if err != nil {
-		return out, fmt.Errorf("prune: %w", err)
+	plan, damage := s.plan(ctx, o)
+	if damage != nil && !errors.Is(damage, ErrDamaged) {
+		return out, fmt.Errorf("prune: %w", damage)
 	}
 	out = collect(append(temporary, plan...))
-	if o.DryRun {
-		return out, nil
-	}
 	var errs []error
+	if damage != nil {
+		errs = append(errs, damage)
+	}
+	if o.DryRun {
+		return out, errors.Join(errs...)
+	}
 	for _, g := range plan {
 		if err := ctx.Err(); err != nil {
 			return out, err
 		}
 		errs = append(errs, s.take(g))
 	}
-	errs = append(errs, s.bury(lock))
+	errs = append(errs, s.flushDead(lock))
 	if err := errors.Join(errs...); err != nil {
 		return out, fmt.Errorf("prune: %w", err)
 	}
@@ -121,10 +123,11 @@ func (s *Store) take(g Garbage) error {
 	return discard(dir)
 }
 
-// plan returns what no image needs. The caller holds the lock that keeps
-// writers away.
+// plan returns the content that no image needs. The caller holds the lock that
+// keeps writers away. The error, which wraps ErrDamaged, comes beside the content
+// when images are damaged: content that may be theirs is not in it.
 func (s *Store) plan(ctx context.Context, o PruneOptions) ([]Garbage, error) {
-	blobs, layers, err := s.needed(ctx)
+	n, err := s.needed(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -132,14 +135,15 @@ func (s *Store) plan(ctx context.Context, o PruneOptions) ([]Garbage, error) {
 	for _, in := range []struct {
 		kind, dir string
 		needed    map[digest.Digest]bool
+		keep      bool
 	}{
-		{"blob", s.path("image/blobs/sha256"), blobs},
-		{"layer", s.path("data/overlay2"), layers},
-		{"layer", s.path(overlayDir(false)), layers},
-		{"layer", s.path(overlayDir(true)), layers},
-		{"cache", s.CacheDir(), nil},
+		{"blob", s.path("image/blobs/sha256"), n.blobs, n.allBlobs},
+		{"layer", s.path("data/overlay2"), n.layers, n.allLayers},
+		{"layer", s.path(overlayDir(false)), n.layers, n.allLayers},
+		{"layer", s.path(overlayDir(true)), n.layers, n.allLayers},
+		{"cache", s.CacheDir(), nil, !o.Cache},
 	} {
-		if in.kind == "cache" && !o.Cache {
+		if in.keep {
 			continue
 		}
 		entries, err := os.ReadDir(in.dir)
@@ -154,7 +158,7 @@ func (s *Store) plan(ctx context.Context, o PruneOptions) ([]Garbage, error) {
 			out = append(out, Garbage{Kind: in.kind, Path: path, Size: ownSize(path)})
 		}
 	}
-	return out, nil
+	return out, errors.Join(n.damaged...)
 }
 
 // ownSize is diskSize without the registry tree's hard links, which are
@@ -173,51 +177,88 @@ func ownSize(path string) int64 {
 	return n
 }
 
-// needed returns the blobs and the layers of all images. It fails rather than
-// miss one: what it does not name is removed.
-func (s *Store) needed(ctx context.Context) (blobs, layers map[digest.Digest]bool, err error) {
+// A need is the content of all images, which prune leaves.
+type need struct {
+	blobs, layers map[digest.Digest]bool
+	// Of a damaged image some content may have no known name: then no blob, or no
+	// layer, may be taken.
+	allBlobs, allLayers bool
+	damaged             []error // names the images, and the way out
+}
+
+// needed returns the need of all images, mounts and pins. It fails rather than
+// miss one: prune removes every blob that is not named.
+func (s *Store) needed(ctx context.Context) (*need, error) {
 	idx, err := s.readIndex()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	blobs = map[digest.Digest]bool{}
-	if layers, err = s.pinned(); err != nil {
-		return nil, nil, err
+	n := &need{blobs: map[digest.Digest]bool{}}
+	if n.layers, err = s.pinned(); err != nil {
+		return nil, err
 	}
 	mounts, err := s.Mounts()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	for _, m := range mounts {
 		for _, id := range m.Layers {
-			layers[id] = true
+			n.layers[id] = true
 		}
 	}
 	for _, entry := range idx.Manifests {
-		blobs[entry.Digest] = true
-		manifests, sub, err := s.manifests(ctx, entry)
-		if err != nil {
-			return nil, nil, fmt.Errorf("image %s: %w", nameOr(entry), err)
-		}
-		if sub != nil {
-			for _, m := range sub.Manifests { // attestations too
-				blobs[m.Digest] = true
-			}
-		}
-		for _, m := range manifests {
-			img, err := s.readImage(ctx, m)
-			if err != nil {
-				return nil, nil, fmt.Errorf("image %s: %w", nameOr(entry), err)
-			}
-			for _, d := range append([]ocispec.Descriptor{m, img.Manifest.Config}, img.Manifest.Layers...) {
-				blobs[d.Digest] = true
-			}
-			for _, l := range img.Layers {
-				layers[l.ID] = true
-			}
+		if err := s.needs(ctx, n, entry); err == nil {
+			continue
+		} else if !isDamage(err) {
+			return nil, fmt.Errorf("image %s: %w", nameOr(entry), err)
+		} else {
+			n.damaged = append(n.damaged, fmt.Errorf("image %s: %w: %w: mend it with sealer verify --repair, or drop it with sealer rmi", nameOr(entry), ErrDamaged, err))
 		}
 	}
-	return blobs, layers, nil
+	return n, nil
+}
+
+// needs adds the content of one image to n: as far as it can be read.
+func (s *Store) needs(ctx context.Context, n *need, entry ocispec.Descriptor) error {
+	n.blobs[entry.Digest] = true
+	manifests, sub, err := s.manifests(ctx, entry)
+	if err != nil {
+		n.allBlobs, n.allLayers = true, true
+		return err
+	}
+	if sub != nil {
+		for _, m := range sub.Manifests { // attestations too
+			n.blobs[m.Digest] = true
+		}
+	}
+	var errs []error
+	for _, desc := range manifests {
+		var m ocispec.Manifest
+		if err := s.readJSON(ctx, desc, maxManifest, &m); err != nil {
+			n.allBlobs, n.allLayers = true, true
+			errs = append(errs, err)
+			continue
+		}
+		for _, d := range append([]ocispec.Descriptor{desc, m.Config}, m.Layers...) {
+			n.blobs[d.Digest] = true
+		}
+		img, err := s.readImage(ctx, desc)
+		if err != nil {
+			n.allLayers = true // their IDs are in the config
+			errs = append(errs, err)
+			continue
+		}
+		for _, l := range img.Layers {
+			n.layers[l.ID] = true
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// isDamage reports whether err is about content, which stays as it is, and not
+// about a disk that cannot be read now.
+func isDamage(err error) bool {
+	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrInvalid) || errors.Is(err, ErrMismatch)
 }
 
 // diskSize returns the bytes of the regular files at path.
@@ -243,7 +284,7 @@ func (s *Store) holders() string {
 			continue
 		}
 		if dead, err := tryFlock(f, true); err == nil && !dead {
-			if head, _, err := readRecord(f); err == nil {
+			if head, err := readRecord(f); err == nil {
 				out = append(out, fmt.Sprintf("process %d", head.PID))
 			}
 		}

@@ -8,14 +8,17 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/opencontainers/go-digest"
+
+	"github.com/clusterimage/sealer/registry/ref"
 )
 
-// recover clears what dead processes left. In a store that may not be written
-// it does nothing.
+// recover clears the unfinished work of dead processes. In a store that may not be
+// written it does nothing.
 func (s *Store) recover() error {
 	entries, err := os.ReadDir(s.path("tmp"))
 	if err != nil || len(entries) == 0 {
@@ -28,7 +31,7 @@ func (s *Store) recover() error {
 		s.o.Logger.Warn("clear temporaries", "store", s.root, "error", err)
 	}
 	if !s.fromAnotherBoot() {
-		return nil // the page cache has it all; the next flush removes the records
+		return s.mendAtOpen() // the page cache has the rest; the next flush removes the records
 	}
 	// One inspects; whoever opens the store meanwhile waits.
 	ctx := context.Background()
@@ -44,17 +47,32 @@ func (s *Store) recover() error {
 	defer closeAll(dead)
 	boot, dropped := bootID(), false
 	for _, f := range dead {
-		head, layers, err := readRecord(f)
-		if err == nil && head.Boot == boot && boot != "" {
+		r, err := readRecord(f)
+		if err == nil && r.Boot == boot && boot != "" {
 			continue
 		}
-		if err := s.inspect(f, layers); err != nil {
+		if err != nil { // nothing readable: no layer, and a time from the file
+			if fi, err := f.Stat(); err == nil {
+				r.since = fi.ModTime()
+			}
+		}
+		if err := s.inspect(f, r); err != nil {
 			return err
 		}
-		dropped = dropped || len(layers) > 0
+		dropped = dropped || len(r.layers) > 0
 	}
 	if dropped {
 		return s.unpackAgain(ctx)
+	}
+	return nil
+}
+
+// mendAtOpen mends before anybody takes unproved content for cached. Content that cannot
+// be mended now is mended by the next Commit, which fails when it cannot.
+func (s *Store) mendAtOpen() error {
+	err := s.mend(context.Background())
+	if err != nil && !errors.Is(err, syscall.EROFS) && !errors.Is(err, fs.ErrPermission) {
+		s.o.Logger.Warn("mend the store", "store", s.root, "error", err)
 	}
 	return nil
 }
@@ -68,9 +86,9 @@ func (s *Store) fromAnotherBoot() bool {
 		if err != nil {
 			continue
 		}
-		head, _, err := readRecord(f)
+		r, err := readRecord(f)
 		_ = f.Close()
-		if err != nil || head.Boot != boot || boot == "" {
+		if err != nil || r.Boot != boot || boot == "" {
 			return true
 		}
 	}
@@ -97,64 +115,61 @@ func (s *Store) unpackAgain(ctx context.Context) error {
 }
 
 // readRecord reads a session record.
-func readRecord(f *os.File) (head sessionHead, layers []digest.Digest, err error) {
+func readRecord(f *os.File) (r record, err error) {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return head, nil, err
+		return r, err
+	}
+	fi, err := f.Stat()
+	if err != nil {
+		return r, err
 	}
 	sc := bufio.NewScanner(f)
 	if !sc.Scan() {
-		return head, nil, errors.Join(io.ErrUnexpectedEOF, sc.Err())
+		return r, errors.Join(io.ErrUnexpectedEOF, sc.Err())
 	}
-	if err := json.Unmarshal(sc.Bytes(), &head); err != nil {
-		return head, nil, err
+	if err := json.Unmarshal(sc.Bytes(), &r.sessionHead); err != nil {
+		return r, err
 	}
+	if r.since = r.Began; r.since.IsZero() { // of a version that did not note it
+		r.since = fi.ModTime()
+	}
+	covered, began := 0, r.since // by the flush that began last
 	for sc.Scan() {
-		if d := digest.Digest(sc.Text()); checkDigest(d) == nil {
-			layers = append(layers, d)
+		word, rest, _ := strings.Cut(sc.Text(), " ")
+		switch {
+		case word == lineFlush:
+			if t, err := time.Parse(time.RFC3339Nano, rest); err == nil {
+				covered, began, r.flushing = len(r.layers), t, true
+			}
+		case word == lineFlushed:
+			r.layers, r.since = r.layers[covered:], began
+			covered, r.flushing, r.failed = 0, false, false
+		case word == lineFailed:
+			r.flushing, r.failed = false, true
+		case ref.IsSHA256(digest.Digest(word)):
+			r.layers = append(r.layers, digest.Digest(word))
 		}
 	}
-	return head, layers, sc.Err()
+	return r, sc.Err()
 }
 
-// clockMargin allows for a clock that was set back between two writes.
-const clockMargin = 10 * time.Minute
-
-// inspect looks at what a session published that the power failure may have
-// taken the content of: layers are dropped, to be unpacked again from their
-// blobs; blobs are read.
-func (s *Store) inspect(record *os.File, layers []digest.Digest) error {
-	fi, err := record.Stat()
+// inspect looks at the content that a session published and that the power
+// failure may have taken: layers are dropped, to be unpacked again from their
+// blobs; blobs are read, and dropped when they are broken.
+func (s *Store) inspect(f *os.File, r record) error {
+	if err := s.dropLayers(r.layers); err != nil {
+		return err
+	}
+	err := s.eachBlobSince(r.since, func(d digest.Digest) error {
+		err := s.checkBlob(d)
+		if err == nil {
+			return nil
+		}
+		s.o.Logger.Warn("drop a blob that was not flushed before the machine stopped", "blob", d, "error", err)
+		return os.Remove(s.BlobPath(d))
+	})
 	if err != nil {
 		return err
 	}
-	since := fi.ModTime().Add(-clockMargin)
-	for _, id := range layers {
-		s.o.Logger.Warn("drop a layer that was not flushed before the machine stopped", "layer", id)
-		if err := removeAll(s.LayerDir(id)); err != nil {
-			return err
-		}
-	}
-	for _, userxattr := range []bool{false, true} { // made anew when they are wanted
-		if err := removeAll(s.path(overlayDir(userxattr))); err != nil {
-			return err
-		}
-	}
-	entries, err := os.ReadDir(s.path("image/blobs/sha256"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	for _, e := range entries {
-		fi, err := e.Info()
-		if err != nil || fi.ModTime().Before(since) {
-			continue
-		}
-		d := digest.NewDigestFromEncoded(digest.SHA256, e.Name())
-		if err := s.checkBlob(d); err != nil {
-			s.o.Logger.Warn("drop a blob that was not flushed before the machine stopped", "blob", d, "error", err)
-			if err := os.Remove(s.BlobPath(d)); err != nil {
-				return err
-			}
-		}
-	}
-	return os.Remove(record.Name())
+	return os.Remove(f.Name())
 }

@@ -9,16 +9,17 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/clusterimage/sealer/image"
 	"github.com/clusterimage/sealer/registry/tree"
 )
 
 // WriteRegistryLayer makes the registry layer of doc, whose blobs the store
 // must have: the document's blob, and the tree in which each blob is a hard
 // link. doc is sorted by it.
-func (s *Store) WriteRegistryLayer(ctx context.Context, doc *tree.Document) (_ Layer, err error) {
+func (s *Store) WriteRegistryLayer(ctx context.Context, doc *tree.Document) (_ image.Layer, err error) {
 	d, err := s.DraftRegistryLayer(ctx, doc)
 	if err != nil {
-		return Layer{}, err
+		return image.Layer{}, err
 	}
 	defer func() { err = errors.Join(err, d.Discard()) }()
 	return d.Commit(ctx)
@@ -26,13 +27,13 @@ func (s *Store) WriteRegistryLayer(ctx context.Context, doc *tree.Document) (_ L
 
 // A RegistryDraft is a registry layer whose blobs may still be on their way.
 type RegistryDraft struct {
-	// ID is what the layer will have.
+	// ID is the ID that the layer will have.
 	ID digest.Digest
 
 	s       *Store
 	doc     *tree.Document
 	encoded []byte
-	dir     *os.File // nil when the layer is there, and once it is discarded
+	dir     *lockedDir // nil when the layer is there, and once it is discarded
 }
 
 // DraftRegistryLayer writes all of doc's registry layer that needs no blob. That
@@ -43,6 +44,9 @@ func (s *Store) DraftRegistryLayer(ctx context.Context, doc *tree.Document) (*Re
 	b, id, err := doc.Encode()
 	if err != nil {
 		return nil, fmt.Errorf("write registry layer: %w", err)
+	}
+	if len(b) > maxDocument { // nobody could pull the image
+		return nil, fmt.Errorf("write registry layer: %w", errLongDocument)
 	}
 	d := &RegistryDraft{ID: id, s: s, doc: doc, encoded: b}
 	return d, d.prepare(ctx)
@@ -66,15 +70,15 @@ func (d *RegistryDraft) prepare(ctx context.Context) (err error) {
 
 // Commit makes the layer of the draft, whose blobs the store must have now. It
 // is called once.
-func (d *RegistryDraft) Commit(ctx context.Context) (Layer, error) {
+func (d *RegistryDraft) Commit(ctx context.Context) (image.Layer, error) {
 	desc, err := d.s.putBytes(ctx, tree.MediaTypeDocument, d.encoded)
 	if err != nil {
-		return Layer{}, fmt.Errorf("write registry layer: %w", err)
+		return image.Layer{}, fmt.Errorf("write registry layer: %w", err)
 	}
 	if err := d.publish(ctx); err != nil {
-		return Layer{}, err
+		return image.Layer{}, err
 	}
-	return registryLayer(desc, d.doc), nil
+	return image.RegistryLayer(desc, d.doc), nil
 }
 
 // publish places the blobs and gives the layer its name.
@@ -96,7 +100,7 @@ func (d *RegistryDraft) publish(ctx context.Context) error {
 	return d.s.publishDir(ctx, d.dir, d.ID)
 }
 
-// Discard removes what of the draft was not committed.
+// Discard removes the draft's files that were not committed.
 func (d *RegistryDraft) Discard() error {
 	if d.dir == nil {
 		return nil
@@ -104,16 +108,6 @@ func (d *RegistryDraft) Discard() error {
 	dir := d.dir
 	d.dir = nil
 	return discard(dir)
-}
-
-// registryLayer describes the layer of doc, whose document is the blob desc.
-func registryLayer(desc ocispec.Descriptor, doc *tree.Document) Layer {
-	l := Layer{ID: desc.Digest, Descriptors: []ocispec.Descriptor{desc}}
-	for _, b := range doc.Blobs {
-		l.Descriptors = append(l.Descriptors, ocispec.Descriptor{MediaType: tree.MediaTypeBlob, Digest: b.Digest, Size: b.Size})
-		l.Size += b.Size
-	}
-	return l
 }
 
 // unpackRegistry makes the tree of a registry layer unless it is there.

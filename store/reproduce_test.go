@@ -10,6 +10,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
+	"github.com/clusterimage/sealer/layer"
 	"github.com/clusterimage/sealer/store"
 )
 
@@ -36,7 +37,7 @@ func TestEqualTarsGiveEqualBlobs(t *testing.T) { //nolint:paralleltest // see ab
 		t.Fatal(err)
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-	for _, compression := range []string{store.CompressionZstd, store.CompressionGzip} {
+	for _, compression := range []string{layer.CompressionZstd, layer.CompressionGzip} {
 		blobs := map[digest.Digest]bool{}
 		for _, c := range []struct{ processors, portion int }{{1, b.Len()}, {2, 512}, {5, 70_000}} {
 			runtime.GOMAXPROCS(c.processors)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/clusterimage/sealer/image"
 	"github.com/clusterimage/sealer/store"
 )
 
@@ -43,9 +44,9 @@ func TestWriteLayerLike(t *testing.T) {
 	}
 	files := content(t, os.DirFS(fresh.LayerDir(want.ID)))
 
-	for name, spoil := range map[string]func(t *testing.T, s *store.Store, like *store.Layer){
-		"whole": func(*testing.T, *store.Store, *store.Layer) {},
-		"gone": func(_ *testing.T, _ *store.Store, like *store.Layer) {
+	for name, spoil := range map[string]func(t *testing.T, s *store.Store, like *image.Layer){
+		"whole": func(*testing.T, *store.Store, *image.Layer) {},
+		"gone": func(_ *testing.T, _ *store.Store, like *image.Layer) {
 			like.ID, like.Descriptors[0].Digest = want.ID, want.ID
 		},
 		"broken blob": spoilBlob(func(b []byte) []byte { b[len(b)/2] ^= 1; return b }),
@@ -86,8 +87,8 @@ func TestWriteLayerLike(t *testing.T) {
 	}
 }
 
-func spoilBlob(how func([]byte) []byte) func(t *testing.T, s *store.Store, like *store.Layer) {
-	return func(t *testing.T, s *store.Store, like *store.Layer) {
+func spoilBlob(how func([]byte) []byte) func(t *testing.T, s *store.Store, like *image.Layer) {
+	return func(t *testing.T, s *store.Store, like *image.Layer) {
 		path := s.BlobPath(like.Descriptors[0].Digest)
 		b, err := os.ReadFile(path)
 		if err := errors.Join(err, os.Chmod(path, 0o600), os.WriteFile(path, how(b), 0o600)); err != nil {

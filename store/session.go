@@ -7,25 +7,47 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 )
 
-// A session is what a Store holds while it writes. Its record, locked for as
-// long as the process lives, tells a later one what to look at after a power
-// failure: all that came into being after the record and was never flushed.
+// A session is the writing of one Store. Its record, locked for as long as the
+// process lives, tells a later process which content a power failure, or a flush
+// that failed, may have lost: everything that was published after the record was
+// made and never flushed. The fields but shared are guarded by Store.mu.
 type session struct {
-	record  *os.File // ROOT/tmp/session-*: sessionHead, then one layer ID a line
-	flushed bool     // the record is; it must be before the first rename. Guarded by Store.mu
+	record  *os.File // ROOT/tmp/session-*: see record
+	flushed bool     // the record is on disk. Must hold before the first rename
 	shared  *os.File // a shared lock on locks/store, which keeps prune away
-	dirty   bool     // something was published since the last flush began; guarded by Store.mu
+	dirty   bool     // something was published since the last good flush began
+	failed  bool     // a flush failed; see mend
 }
 
 // sessionHead is the first line of a session record.
 type sessionHead struct {
-	Boot string `json:"boot"`
-	PID  int    `json:"pid"`
+	Boot  string    `json:"boot"`
+	PID   int       `json:"pid"`
+	Began time.Time `json:"began,omitzero"`
+}
+
+// The lines of a session record after its head: the ID of each layer before it is
+// published, and the flushes.
+const (
+	lineFlush   = "flush" // begins at the time that follows
+	lineFlushed = "flushed"
+	lineFailed  = "failed"
+)
+
+// A record is a session record as it was read.
+type record struct {
+	sessionHead
+	layers   []digest.Digest // published, maybe, and not flushed
+	since    time.Time       // no blob from before is unflushed
+	flushing bool            // a flush began and did not end
+	failed   bool            // a flush failed
 }
 
 const sessionPrefix = "session-"
@@ -77,7 +99,7 @@ func (s *Store) newSession(ctx context.Context) (_ *session, err error) {
 	if n.record, err = s.tempFile(ctx, strings.TrimSuffix(sessionPrefix, "-")); err != nil {
 		return nil, err
 	}
-	head, err := json.Marshal(sessionHead{Boot: bootID(), PID: os.Getpid()})
+	head, err := json.Marshal(sessionHead{Boot: bootID(), PID: os.Getpid(), Began: time.Now()})
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +116,7 @@ func (s *Store) publish(ctx context.Context, from, to string) error {
 	}
 	s.mu.Lock()
 	if !n.flushed {
-		err = errors.Join(n.record.Sync(), syncDir(s.path("tmp")))
+		err = errors.Join(n.record.Sync(), s.syncDir(s.path("tmp")))
 		n.flushed = err == nil
 	}
 	s.mu.Unlock()
@@ -105,14 +127,14 @@ func (s *Store) publish(ctx context.Context, from, to string) error {
 	return os.Rename(from, to)
 }
 
-// makeDirs makes what a store consists of. Only its owner may look into
+// makeDirs makes the directories of a store. Only its owner may look into
 // layers: they may hold programs with setuid bits.
 func (s *Store) makeDirs() error {
 	for _, d := range []struct {
 		name string
 		perm fs.FileMode
 	}{
-		{"image/blobs/sha256", 0o755},
+		{"image/blobs/sha256", 0o700}, // mirrored images and configuration may be secret
 		{"data/overlay2", 0o700},
 		{"tmp", 0o700},
 		{"locks", 0o700},
@@ -164,7 +186,7 @@ func (s *Store) note(ctx context.Context, id digest.Digest) error {
 }
 
 // flush makes durable all that was published before the call, by this process
-// and by dead ones.
+// and by dead ones. When it fails, mend must be called before the next.
 func (s *Store) flush(ctx context.Context) error {
 	n, err := s.begin(ctx)
 	if err != nil {
@@ -172,23 +194,56 @@ func (s *Store) flush(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	clean := !n.dirty
-	n.dirty = false // before the flush: what comes after this line may miss it
 	s.mu.Unlock()
 	if clean && len(s.records()) == 1 {
-		return nil // nothing that this or another session published can be unflushed
+		return nil // no session published anything that is not flushed
 	}
-	return s.bury(n.record)
+	if err := s.flushBegins(n); err != nil {
+		return err
+	}
+	if err := s.flushDead(n.record); err != nil {
+		return err
+	}
+	return s.flushEnded(n)
 }
 
-// bury flushes the file system of f and removes the records of the sessions
-// that were dead before.
-func (s *Store) bury(f *os.File) error {
+// flushBegins notes that the next flush covers everything that n published
+// before.
+func (s *Store) flushBegins(n *session) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n.dirty = false // before the flush, which may miss blobs published from here on
+	if _, err := fmt.Fprintf(n.record, "%s %s\n", lineFlush, time.Now().Format(time.RFC3339Nano)); err != nil {
+		n.dirty = true
+		return fmt.Errorf("write session record: %w", err)
+	}
+	return nil
+}
+
+// flushEnded notes that the flush that began last succeeded.
+func (s *Store) flushEnded(n *session) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n.failed = false
+	if _, err := n.record.WriteString(lineFlushed + "\n"); err != nil {
+		return fmt.Errorf("write session record: %w", err)
+	}
+	return nil
+}
+
+// flushDead flushes the file system of f and removes the records of the sessions
+// that were dead before. A record that tells of a failed flush stays for mend.
+func (s *Store) flushDead(f *os.File) error {
 	dead := s.deadSessions()
 	defer closeAll(dead)
-	if err := syncFS(f); err != nil {
+	if err := s.syncFS(f); err != nil {
+		s.failed(dead)
 		return err
 	}
 	for _, f := range dead {
+		if r, err := readRecord(f); err == nil && (r.failed || r.flushing) {
+			continue
+		}
 		if err := os.Remove(f.Name()); err != nil {
 			return err
 		}
@@ -196,8 +251,8 @@ func (s *Store) bury(f *os.File) error {
 	return nil
 }
 
-// Close ends the writing and frees the locks. What was published stays, for a
-// later run to find; only Commit makes it durable.
+// Close ends the writing and frees the locks. Published content stays, for a later
+// run to find; only Commit makes it durable.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	n := s.session
@@ -230,8 +285,8 @@ func (s *Store) records() []string {
 	return out
 }
 
-// deadSessions returns the locked records of dead processes. Those that say
-// nothing readable count as well.
+// deadSessions returns the locked records of dead processes. Unreadable records
+// count as dead.
 func (s *Store) deadSessions() []*os.File {
 	var dead []*os.File
 	for _, name := range s.records() {
@@ -254,11 +309,19 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// syncDir flushes the names in dir.
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+// settleTree flushes every file below a directory.
+func settleTree(path string) error {
+	return filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		f, err := os.OpenFile(p, os.O_RDWR, 0) // Windows flushes no file that is open for reading alone
+		if errors.Is(err, fs.ErrPermission) {
+			return nil // read-only: its turn comes with the system's own write-back
+		}
+		if err != nil {
+			return err
+		}
+		return errors.Join(f.Sync(), f.Close())
+	})
 }

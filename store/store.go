@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
+	"github.com/clusterimage/sealer/layer"
 	"github.com/clusterimage/sealer/registry/ref"
 )
 
@@ -23,12 +25,13 @@ var (
 	// of it.
 	ErrDamaged = errors.New("the store lacks a part of it")
 
-	// ErrMismatch is wrapped by errors about content that is not what its
-	// descriptor says: another digest, too short, too long.
-	ErrMismatch = errors.New("content does not match its descriptor")
+	// ErrMismatch is wrapped by errors about content that contradicts its
+	// descriptor: another digest, too short, too long. It is layer.ErrMismatch.
+	ErrMismatch = layer.ErrMismatch
 	// ErrInvalid is wrapped by errors about a manifest, config, layer or
-	// archive that breaks the format, or that tries to leave its place.
-	ErrInvalid = errors.New("invalid content")
+	// archive that breaks the format, or that tries to leave its place. It is
+	// layer.ErrInvalid, so that errors.Is finds either.
+	ErrInvalid = layer.ErrInvalid
 	// ErrBusy is wrapped when another process, such as a build, uses the store
 	// and the operation must not run beside it.
 	ErrBusy = errors.New("the store is in use")
@@ -36,7 +39,7 @@ var (
 
 // Options are the options of Open. The zero value is good.
 type Options struct {
-	// Logger gets what is repaired and skipped; nil discards it.
+	// Logger is told of repairs and of skipped content; nil discards it.
 	Logger *slog.Logger
 	// Devices lets layers hold device nodes and fifos, which only root can
 	// unpack. Otherwise such a layer is refused.
@@ -49,9 +52,14 @@ type Store struct {
 	root string
 	o    Options
 
-	mu      sync.Mutex
-	session *session                        // the first write begins it
-	flights map[digest.Digest]chan struct{} // blobs being written by this Store; closed when done
+	// The disk, for tests to fail it.
+	syncFS     func(*os.File) error                     // flushes the file system of an open file
+	syncDir    func(dir string) error                   // flushes the names in dir
+	openDirect func(path string) (io.ReadCloser, error) // reads past the page cache
+
+	mu       sync.Mutex
+	session  *session                        // the first write begins it
+	inflight map[digest.Digest]chan struct{} // blobs being written by this Store; closed when done
 }
 
 // DefaultRoot returns the directory of the store when the user names none:
@@ -76,8 +84,8 @@ func DefaultRoot() string {
 }
 
 // Open opens the store in root, or in DefaultRoot when root is "". A directory
-// that does not exist is an empty store; the first write makes it. What dead
-// processes left half-done is cleared where the store may be written. The
+// that does not exist is an empty store; the first write makes it. Files that
+// dead processes left half-done are cleared where the store may be written. The
 // caller closes the Store.
 func Open(root string, o Options) (*Store, error) {
 	root = cmp.Or(root, DefaultRoot())
@@ -93,7 +101,7 @@ func Open(root string, o Options) (*Store, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{root: abs, o: o, flights: map[digest.Digest]chan struct{}{}}
+	s := &Store{root: abs, o: o, syncFS: syncFS, syncDir: syncDir, openDirect: openDirect, inflight: map[digest.Digest]chan struct{}{}}
 	if err := s.recover(); err != nil {
 		return nil, fmt.Errorf("open store %s: %w", root, err)
 	}
@@ -126,22 +134,16 @@ func (s *Store) path(elem ...string) string {
 // encoded returns the hex part of d, or a name that nothing has when d is not
 // a digest that the store keeps: d must never lead out of its directory.
 func encoded(d digest.Digest) string {
-	if checkDigest(d) != nil {
+	if !ref.IsSHA256(d) {
 		return "invalid"
 	}
 	return d.Encoded()
 }
 
-// checkDigest accepts what the store can keep: a well-formed sha256 digest.
+// checkDigest is ref.CheckDigest, with errors that wrap ErrInvalid.
 func checkDigest(d digest.Digest) error {
-	if ref.IsSHA256(d) {
-		return nil
-	}
-	if err := d.Validate(); err != nil {
-		return fmt.Errorf("%w: digest %q: %w", ErrInvalid, d, err)
-	}
-	if d.Algorithm() != digest.SHA256 {
-		return fmt.Errorf("%w: digest %s: only sha256 is supported", ErrInvalid, d)
+	if err := ref.CheckDigest(d); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return nil
 }

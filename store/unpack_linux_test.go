@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/clusterimage/sealer/layer"
 	"github.com/clusterimage/sealer/store"
 )
 
@@ -23,7 +24,7 @@ func TestUnpackAttributes(t *testing.T) {
 		tw := tar.NewWriter(w)
 		h := &tar.Header{Typeflag: tar.TypeReg, Name: "f", Mode: 0o644, PAXRecords: map[string]string{}}
 		for _, name := range []string{"user.note", "user.overlay.redirect", "trusted.overlay.redirect", "trusted.x", "security.selinux"} {
-			h.PAXRecords[store.AttributeRecord+name] = "/etc"
+			h.PAXRecords[layer.AttributeRecord+name] = "/etc"
 		}
 		return errors.Join(tw.WriteHeader(h), tw.Close())
 	})

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/clusterimage/sealer/store"
@@ -42,36 +43,39 @@ func TestWriteLayerIsHostile(t *testing.T) {
 		entries []entry
 		want    error // nil: harmless
 	}{
-		"dot dot":                  {[]entry{file("../../secret", "x")}, store.ErrInvalid},
-		"dot dot inside":           {[]entry{file("a/../../secret", "x")}, store.ErrInvalid},
-		"absolute":                 {[]entry{file("/etc/x", "x")}, nil},
-		"through a symlink":        {[]entry{{name: "out", link: "../../../.."}, file("out/secret", "x")}, store.ErrInvalid},
-		"through an absolute link": {[]entry{{name: "out", link: "/tmp"}, file("out/secret", "x")}, store.ErrInvalid},
-		"through two symlinks":     {[]entry{{name: "a", link: "b/.."}, {name: "b", link: ".."}, file("a/secret", "x")}, store.ErrInvalid},
-		"onto a symlink":           {[]entry{{name: "out", link: "../../../../secret"}, file("out", "x")}, nil},
-		"directory onto a symlink": {[]entry{{name: "out", link: "/tmp"}, {name: "out/"}, file("out/x", "x")}, nil},
-		"hard link out":            {[]entry{{name: "l", hard: "../../../../secret"}}, store.ErrInvalid},
-		"hard link through a link": {[]entry{{name: "out", link: "../../../.."}, {name: "l", hard: "out/secret"}}, store.ErrInvalid},
-		"hard link to a symlink":   {[]entry{{name: "out", link: "../../../../secret"}, {name: "l", hard: "out"}, {name: "l", content: "x"}}, nil},
-		"hard link to nothing":     {[]entry{{name: "l", hard: "nothing"}}, store.ErrInvalid},
-		"hard link to itself":      {[]entry{file("a", "x"), {name: "a", hard: "a"}}, nil},
-		"mode through a symlink":   {[]entry{{name: "out", link: "../../../../secret", mode: 0o777}}, nil},
-		"device":                   {[]entry{{name: "null", typ: tar.TypeChar}}, store.ErrInvalid},
-		"block device":             {[]entry{{name: "disk", typ: tar.TypeBlock}}, store.ErrInvalid},
-		"fifo":                     {[]entry{{name: "fifo", typ: tar.TypeFifo}}, store.ErrInvalid},
-		"unknown type":             {[]entry{{name: "x", typ: 'Z'}}, store.ErrInvalid},
-		"the root as a file":       {[]entry{file(".", "")}, store.ErrInvalid},
-		"the root as a link":       {[]entry{{name: ".", link: "/tmp"}}, store.ErrInvalid},
-		"a file as a directory":    {[]entry{file("a", "x"), file("a/b", "x")}, store.ErrInvalid},
-		"long name":                {[]entry{file(string(bytes.Repeat([]byte("x"), 300)), "x")}, store.ErrInvalid},
-		"deep":                     {[]entry{file(string(bytes.Repeat([]byte("x/"), 1000))+"x", "x")}, nil},
-		"twice":                    {[]entry{file("a", "1"), file("a", "22"), {name: "a/"}, file("a/b", "x")}, nil},
-		"whiteout of dot dot":      {[]entry{file("a/.wh...", "")}, store.ErrInvalid},
-		"whiteout of nothing":      {[]entry{file(".wh.", "")}, store.ErrInvalid},
-		"whiteout as a link":       {[]entry{{name: ".wh.a", link: "/tmp"}}, nil},
-		"aufs":                     {[]entry{{name: ".wh..wh.plnk/"}, file(".wh..wh.aufs", "")}, nil},
-		"unwritable":               {[]entry{{name: "a/", mode: 0o1}, file("a/b", "x")}, nil},
-		"setuid":                   {[]entry{{name: "su", content: "x", mode: 0o4755}}, nil},
+		"dot dot":                   {[]entry{file("../../secret", "x")}, store.ErrInvalid},
+		"dot dot inside":            {[]entry{file("a/../../secret", "x")}, store.ErrInvalid},
+		"absolute":                  {[]entry{file("/etc/x", "x")}, nil},
+		"through a symlink":         {[]entry{{name: "out", link: "../../../.."}, file("out/secret", "x")}, store.ErrInvalid},
+		"through an absolute link":  {[]entry{{name: "out", link: "/tmp"}, file("out/secret", "x")}, store.ErrInvalid},
+		"through two symlinks":      {[]entry{{name: "a", link: "b/.."}, {name: "b", link: ".."}, file("a/secret", "x")}, store.ErrInvalid},
+		"onto a symlink":            {[]entry{{name: "out", link: "../../../../secret"}, file("out", "x")}, nil},
+		"directory onto a symlink":  {[]entry{{name: "out", link: "/tmp"}, {name: "out/"}, file("out/x", "x")}, nil},
+		"hard link out":             {[]entry{{name: "l", hard: "../../../../secret"}}, store.ErrInvalid},
+		"hard link through a link":  {[]entry{{name: "out", link: "../../../.."}, {name: "l", hard: "out/secret"}}, store.ErrInvalid},
+		"hard link to a symlink":    {[]entry{{name: "out", link: "../../../../secret"}, {name: "l", hard: "out"}, {name: "l", content: "x"}}, nil},
+		"hard link to nothing":      {[]entry{{name: "l", hard: "nothing"}}, store.ErrInvalid},
+		"hard link to itself alone": {[]entry{{name: "a", hard: "a"}}, store.ErrInvalid},
+		"directory into file":       {[]entry{{name: "d/", mode: 0o700}, file("d/x", "x"), {name: "d", content: "y", mode: 0o600}}, nil},
+		"directory into link":       {[]entry{{name: "d/", mode: 0o700}, file("x", "x"), {name: "d", link: "x"}}, nil},
+		"hard link to itself":       {[]entry{file("a", "x"), {name: "a", hard: "a"}}, nil},
+		"mode through a symlink":    {[]entry{{name: "out", link: "../../../../secret", mode: 0o777}}, nil},
+		"device":                    {[]entry{{name: "null", typ: tar.TypeChar}}, store.ErrInvalid},
+		"block device":              {[]entry{{name: "disk", typ: tar.TypeBlock}}, store.ErrInvalid},
+		"fifo":                      {[]entry{{name: "fifo", typ: tar.TypeFifo}}, store.ErrInvalid},
+		"unknown type":              {[]entry{{name: "x", typ: 'Z'}}, store.ErrInvalid},
+		"the root as a file":        {[]entry{file(".", "")}, store.ErrInvalid},
+		"the root as a link":        {[]entry{{name: ".", link: "/tmp"}}, store.ErrInvalid},
+		"a file as a directory":     {[]entry{file("a", "x"), file("a/b", "x")}, store.ErrInvalid},
+		"long name":                 {[]entry{file(string(bytes.Repeat([]byte("x"), 300)), "x")}, store.ErrInvalid},
+		"deep":                      {[]entry{file(string(bytes.Repeat([]byte("x/"), 1000))+"x", "x")}, nil},
+		"twice":                     {[]entry{file("a", "1"), file("a", "22"), {name: "a/"}, file("a/b", "x")}, nil},
+		"whiteout of dot dot":       {[]entry{file("a/.wh...", "")}, store.ErrInvalid},
+		"whiteout of nothing":       {[]entry{file(".wh.", "")}, store.ErrInvalid},
+		"whiteout as a link":        {[]entry{{name: ".wh.a", link: "/tmp"}}, nil},
+		"aufs":                      {[]entry{{name: ".wh..wh.plnk/"}, file(".wh..wh.aufs", "")}, nil},
+		"unwritable":                {[]entry{{name: "a/", mode: 0o1}, file("a/b", "x")}, nil},
+		"setuid":                    {[]entry{{name: "su", content: "x", mode: 0o4755}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -132,7 +136,7 @@ func TestDeep(t *testing.T) {
 func TestBomb(t *testing.T) {
 	t.Parallel()
 	from := open(t, t.TempDir())
-	l := layer(t, from, file("zeros", string(make([]byte, 20<<20))))
+	l := addLayer(t, from, file("zeros", string(make([]byte, 20<<20))))
 	l.Size = 1 << 20 // what the config will say
 	d := write(t, from, "amd64", l)
 	if err := os.RemoveAll(from.LayerDir(l.ID)); err != nil {
@@ -143,6 +147,24 @@ func TestBomb(t *testing.T) {
 		t.Errorf("Commit: %v", err)
 	}
 	if left := temporaries(t, from); left != nil {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// TestUnpackNeedsSpace commits an image whose layer has more bytes than any disk.
+func TestUnpackNeedsSpace(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir())
+	l := addLayer(t, s, file("a", "x"))
+	l.Size = 1 << 60 // what the config will say
+	d := write(t, s, "amd64", l)
+	if err := os.RemoveAll(s.LayerDir(l.ID)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Commit(t.Context(), names(t, "a"), d); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("Commit: %v, want %v", err, syscall.ENOSPC)
+	}
+	if left := temporaries(t, s); left != nil {
 		t.Errorf("left: %v", left)
 	}
 }

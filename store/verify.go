@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -13,6 +14,8 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/clusterimage/sealer/image"
+	"github.com/clusterimage/sealer/layer"
 	"github.com/clusterimage/sealer/registry/tree"
 )
 
@@ -30,7 +33,7 @@ type Fault struct {
 	Repaired bool
 }
 
-// A Verification is what Verify looked at and found.
+// A Verification counts the content that Verify read, and lists the faults.
 type Verification struct {
 	Blobs  int   // digests compared
 	Layers int   // unpacked layers compared with their blobs
@@ -51,7 +54,7 @@ func (v *Verification) Broken() []Fault {
 
 // Verify reads all of an image, every platform of it that the store has, and
 // compares each blob with its digest, each unpacked file with its layer's blob,
-// each link of the registry trees with its document. What it finds is in the
+// each link of the registry trees with its document. The faults are in the
 // result; the error tells that it could not look.
 func (s *Store) Verify(ctx context.Context, nameOrID string, o VerifyOptions) (*Verification, error) {
 	idx, err := s.readIndex()
@@ -62,7 +65,7 @@ func (s *Store) Verify(ctx context.Context, nameOrID string, o VerifyOptions) (*
 	if err != nil {
 		return nil, err
 	}
-	v := &verifier{s: s, o: o, seen: map[digest.Digest]bool{}, out: &Verification{}}
+	v := &verifier{s: s, o: o, blobsSeen: map[digest.Digest]bool{}, layersSeen: map[digest.Digest]bool{}, out: &Verification{}}
 	if err := v.image(ctx, entry); err != nil {
 		return v.out, fmt.Errorf("verify %s: %w", nameOrID, err)
 	}
@@ -70,17 +73,18 @@ func (s *Store) Verify(ctx context.Context, nameOrID string, o VerifyOptions) (*
 }
 
 type verifier struct {
-	s    *Store
-	o    VerifyOptions
-	seen map[digest.Digest]bool // blobs and layers, by digest
-	out  *Verification
+	s          *Store
+	o          VerifyOptions
+	blobsSeen  map[digest.Digest]bool
+	layersSeen map[digest.Digest]bool // by ID: a registry layer's is also its document's digest
+	out        *Verification
 }
 
 func (v *verifier) fault(what string, err error, repaired bool) {
 	v.out.Faults = append(v.out.Faults, Fault{what, err, repaired})
 }
 
-// image verifies top down, so that what is needed to go on is repaired first.
+// image verifies top down, so that a manifest is repaired before the blobs that it names.
 func (v *verifier) image(ctx context.Context, entry ocispec.Descriptor) error {
 	if ok, err := v.blobs(ctx, entry); err != nil || !ok {
 		return err
@@ -127,8 +131,8 @@ func (v *verifier) blobs(ctx context.Context, all ...ocispec.Descriptor) (bool, 
 			v.fault("blob "+d.Digest.String(), err, false)
 			return false, nil
 		}
-		if !v.seen[d.Digest] {
-			v.seen[d.Digest] = true
+		if !v.blobsSeen[d.Digest] {
+			v.blobsSeen[d.Digest] = true
 			list = append(list, d)
 		}
 	}
@@ -188,7 +192,12 @@ func (s *Store) replaceBlob(ctx context.Context, desc ocispec.Descriptor, write 
 	if err := s.putBlob(ctx, desc, func() bool { return s.checkSized(desc) == nil }, write); err != nil {
 		return err
 	}
-	good, err := os.Stat(s.BlobPath(desc.Digest))
+	return s.relink(desc.Digest)
+}
+
+// relink makes the registry trees link to the blob d that is there now.
+func (s *Store) relink(d digest.Digest) error {
+	good, err := os.Stat(s.BlobPath(d))
 	if err != nil {
 		return err
 	}
@@ -202,12 +211,12 @@ func (s *Store) replaceBlob(ctx context.Context, desc ocispec.Descriptor, write 
 	}
 	defer func() { _ = discard(dir) }()
 	for _, l := range layers {
-		link := s.path("data/overlay2", l.Name(), tree.Root, tree.BlobPath(desc.Digest))
+		link := s.path("data/overlay2", l.Name(), tree.Root, tree.BlobPath(d))
 		if fi, err := os.Lstat(link); err != nil || os.SameFile(fi, good) {
 			continue
 		}
 		tmp := filepath.Join(dir.Name(), "l")
-		if err := errors.Join(os.Link(s.BlobPath(desc.Digest), tmp), os.Rename(tmp, link)); err != nil {
+		if err := errors.Join(os.Link(s.BlobPath(d), tmp), os.Rename(tmp, link)); err != nil {
 			return err
 		}
 	}
@@ -219,13 +228,13 @@ func (v *verifier) layers(ctx context.Context, img *Image) error {
 	docs := img.Documents
 	for _, l := range img.Layers {
 		var doc *tree.Document
-		if l.isRegistry() {
+		if l.IsRegistry() {
 			doc, docs = docs[0], docs[1:]
 		}
-		if v.seen[l.ID+"/"] {
+		if v.layersSeen[l.ID] {
 			continue
 		}
-		v.seen[l.ID+"/"] = true
+		v.layersSeen[l.ID] = true
 		v.out.Layers++
 		if _, err := os.Stat(v.s.LayerDir(l.ID)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err // not missing, but not to be read
@@ -235,7 +244,7 @@ func (v *verifier) layers(ctx context.Context, img *Image) error {
 		if doc != nil {
 			faults = v.tree(l.ID, doc)
 		} else {
-			faults, err = v.s.compareLayer(ctx, l)
+			faults, err = v.files(ctx, l)
 		}
 		if err != nil {
 			return err
@@ -253,8 +262,30 @@ func (v *verifier) layers(ctx context.Context, img *Image) error {
 	return nil
 }
 
+// files compares the unpacked files of a rootfs layer with its blob.
+func (v *verifier) files(ctx context.Context, l image.Layer) ([]Fault, error) {
+	name := "layer " + l.ID.String()
+	if !v.s.hasLayer(l.ID) {
+		return []Fault{{What: name, Err: ErrNotFound}}, nil
+	}
+	blob, err := v.s.OpenBlob(ctx, l.Descriptors[0].Digest)
+	if err != nil {
+		return []Fault{{What: name, Err: err}}, nil
+	}
+	defer blob.Close()
+	differences, err := layer.Compare(ctx, v.s.LayerDir(l.ID), blob)
+	var faults []Fault
+	for _, d := range differences {
+		faults = append(faults, Fault{What: name + ": " + d.Path, Err: d.Err})
+	}
+	if err != nil && ctx.Err() == nil && !errors.Is(err, fs.ErrPermission) {
+		faults, err = append(faults, Fault{What: name, Err: err}), nil
+	}
+	return faults, err
+}
+
 // remake unpacks a layer again in the place of the one that is there.
-func (v *verifier) remake(ctx context.Context, l Layer, doc *tree.Document) error {
+func (v *verifier) remake(ctx context.Context, l image.Layer, doc *tree.Document) error {
 	if err := v.s.Hold(ctx); err != nil {
 		return err
 	}
@@ -264,7 +295,7 @@ func (v *verifier) remake(ctx context.Context, l Layer, doc *tree.Document) erro
 		}
 	}
 	for _, userxattr := range []bool{false, true} {
-		if err := removeAll(v.s.path(overlayDir(userxattr), l.ID.Encoded())); err != nil {
+		if err := layer.Remove(v.s.path(overlayDir(userxattr), l.ID.Encoded())); err != nil {
 			return err
 		}
 	}

@@ -26,8 +26,8 @@ type maker struct {
 	dir      string
 	rand     *rand.Rand
 	chacha   *rand.ChaCha8
-	programs []byte // what programs are made of
-	text     []byte // what text is made of
+	programs []byte // the bytes that programs are made of
+	text     []byte // the words that text is made of
 }
 
 func run(args []string) error {

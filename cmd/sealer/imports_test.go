@@ -24,30 +24,74 @@ var allowed = map[string][]string{
 	"registry/remote":   {"registry/ref", "registry/platform"},
 	"registry/mirror":   {"registry/remote", "registry/tree", "registry/ref", "registry/platform"},
 	"registry":          {"registry/tree", "registry/ref", "registry/platform"},
-	"store":             {"registry/tree", "registry/ref", "registry/platform", "store/sha256pair"},
-	"store/sha256pair":  nil,
-	"build/kyverno":     {"registry/tree", "registry/ref", "registry/platform"},
-	// What make test-policy checks; a program.
-	"build/kyverno/policytest": {"build/kyverno", "registry/tree", "registry/ref"},
+	"image/imagetest":   {"image"},
+	"image":             {"registry/tree", "registry/ref", "registry/platform"},
+	"layer":             nil,
+	"rootfs":            {"layer"},
+	"store":             {"image", "layer", "rootfs", "registry/tree", "registry/ref", "registry/platform"},
+	"transfer": {
+		"store", "image", "imagelist", "registry", "registry/mirror", "registry/remote",
+		"registry/tree", "registry/ref", "registry/platform",
+	},
+	"redirect":         {"registry/tree", "registry/ref"},
+	"redirect/kyverno": {"redirect", "registry/ref"},
+	// Prints the cases of make test-policy; a program.
+	"redirect/policytest": {"redirect", "registry/tree", "registry/ref"},
+	"build/sandbox":       {"rootfs"},
 	// Makes the files of make bench-build; a program.
 	"build/benchcontext": nil,
 	"build": {
-		"kubefile", "parser", "imagelist", "store", "registry", "registry/mirror", "registry/remote",
-		"registry/tree", "registry/ref", "registry/platform", "build/kyverno",
+		"kubefile", "parser", "imagelist", "image", "layer", "rootfs", "store", "registry", "registry/mirror", "registry/remote",
+		"registry/tree", "registry/ref", "registry/platform", "redirect/kyverno", "build/sandbox", "transfer",
 	},
 	"registry/registrytest": {"registry/ref", "registry/platform", "registry/tree"},
+	"cluster/spec":          nil,
+	"cluster/render":        {"cluster/spec"},
+	"cluster/kubeadm":       {"cluster/spec"},
+	"cluster/extend":        {"cluster/spec"},
+	"cluster/host":          nil,
+	"cluster/host/hosttest": {"cluster/host"},
+	"cluster/wire":          nil,
+	"cluster/kube":          nil,
+	"cluster/proof":         {"image", "registry/platform", "registry/ref", "registry/tree"},
+	// The programs of test clusters.
+	"cluster/clustertest/mkimages":          {"registry/registrytest"},
+	"cluster/clustertest/programs/pause":    nil,
+	"cluster/clustertest/programs/podnet":   nil,
+	"cluster/clustertest/programs/resolver": nil,
+	"cluster/clustertest/programs/web":      nil,
+	"cluster/session":                       {"cluster/host", "cluster/wire"},
+	"cluster/facts":                         {"cluster/plan", "cluster/wire"},
+	"cluster/preflight":                     {"cluster/plan", "cluster/spec"},
+	"cluster/fleet":                         {"cluster/host", "cluster/spec"},
+	// The apply engine.
+	"cluster/journal": nil,
+	"cluster/plan":    {"cluster/spec", "cluster/journal", "cluster/extend"},
+	"cluster/node": {
+		"cluster/spec", "cluster/plan", "cluster/journal", "cluster/render", "cluster/kubeadm", "cluster/extend", "cluster/spread", "cluster/wire", "cluster/kube",
+		"store", "image", "layer", "rootfs", "registry", "registry/ref", "registry/tree", "registry/platform",
+	},
+	"cluster": {
+		"cluster/spec", "cluster/host", "cluster/session", "cluster/facts", "cluster/preflight", "cluster/fleet", "cluster/wire", "cluster/plan", "cluster/journal", "cluster/kubeadm", "cluster/render",
+		"cluster/spread", "cluster/extend", "cluster/proof", "cluster/kube", "cluster/node",
+		"store", "image", "rootfs", "registry", "registry/ref", "registry/tree", "registry/platform",
+	},
 }
 
 // owners says which of our packages alone may import a third-party tree.
 var owners = map[string][]string{
 	"github.com/moby/buildkit/":                {"parser"},
 	"helm.sh/helm/":                            {"imagelist"},
+	"github.com/Masterminds/sprig/":            {"cluster/render"},
+	"github.com/santhosh-tekuri/jsonschema/":   {"imagelist"},
+	"sigs.k8s.io/kustomize/":                   {"imagelist"},
 	"github.com/distribution/distribution/v3/": {"registry", "registry/registrytest"},
 	"github.com/containers/image/v5/":          {"registry/remote"},
 	"github.com/spf13/":                        {"cmd/sealer"},
 	"github.com/containers/image/v5/copy":      {},
 	"github.com/containers/image/v5/signature": {},
 	"helm.sh/helm/v3/pkg/action":               {},
+	"golang.org/x/crypto/ssh":                  {"cluster/host", "cluster/host/hosttest"},
 }
 
 type listed struct {

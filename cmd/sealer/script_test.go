@@ -1,25 +1,33 @@
 package main
 
 import (
+	"cmp"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
+// TestMain runs several scripts for each processor, because they wait for the
+// disk and for other programs most of the time. -parallel wins.
 func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0))); err != nil {
+		panic(err)
+	}
 	testscript.Main(m, map[string]func(){
 		"sealer": func() { os.Exit(run()) },
 	})
 }
 
 // TestScripts runs testdata/script/*.txtar with this binary as sealer. Each
-// script has a store of its own, and a proxy that nothing listens at, so that
+// script has its own store, and a proxy address at which nothing listens, so that
 // a stray call to the network fails at once.
 func TestScripts(t *testing.T) {
 	repo, err := filepath.Abs("../..")
@@ -31,6 +39,9 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("SEALER_ROOT", filepath.Join(e.WorkDir, ".store"))
 			e.Setenv("REPO", repo)
+			if cache, err := os.UserCacheDir(); err == nil { // a compiler in a script starts warm
+				e.Setenv("GOCACHE", cmp.Or(os.Getenv("GOCACHE"), filepath.Join(cache, "go-build")))
+			}
 			e.Setenv("HOME", filepath.Join(e.WorkDir, ".home"))
 			e.Setenv("XDG_RUNTIME_DIR", filepath.Join(e.WorkDir, ".run"))
 			for _, k := range []string{"http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"} {
@@ -41,6 +52,7 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			e.Values[upstreamsKey] = upstreams{}
+			e.Values[machinesKey] = map[string]*fakeMachine{}
 			return collectRaces(e)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -50,7 +62,13 @@ func TestScripts(t *testing.T) {
 			"requests": countRequests,
 			"notemps":  noTemporaries,
 			"ready":    waitReady,
+			"cluster":  startCluster,
+			"kubeapi":  kubeapi,
+			"snapshot": snapshot,
+			"killrun":  killrun,
 			"get":      get,
+			"machine":  startMachine,
+			"machines": changeMachine,
 		},
 		Condition:          condition,
 		RequireUniqueNames: true,
@@ -58,10 +76,10 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// collectRaces fails the script at its end when a sealer built with -race has
-// seen a data race: to a line that wants sealer to fail, the exit code of that
-// looks like what it wants. And it takes away the second that such a program
-// waits at its end, which is most of the time of all scripts.
+// collectRaces fails a script at its end when a sealer built with -race has
+// reported a data race. The exit code of a race would satisfy a line that wants
+// sealer to fail. It also removes the one second that such a program sleeps at
+// its end, which is most of the time of all scripts.
 func collectRaces(e *testscript.Env) error {
 	dir := filepath.Join(e.WorkDir, ".races")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -99,8 +117,8 @@ func exitcode(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// condition knows [root]; [mounts]: this process may mount in a namespace of its
-// own; and [complete]: every tool must be there, as in CI.
+// condition evaluates [root]; [mounts], this process may mount in a namespace of
+// its own; and [complete], every tool must be present, as in CI.
 func condition(cond string) (bool, error) {
 	switch cond {
 	case "complete":

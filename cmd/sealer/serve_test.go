@@ -13,8 +13,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// ready NAME FILE waits until FILE, which a program in the background writes
-// when it is ready, is there, and puts its content in $NAME.
+// ready NAME FILE waits until FILE exists, which a program in the background
+// writes when it is ready, and puts its content in $NAME.
 func waitReady(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: ready NAME FILE")

@@ -13,7 +13,7 @@ import (
 	"github.com/clusterimage/sealer/registry/registrytest"
 )
 
-// upstreams of one script by their names.
+// upstreams are the registries of one script by their names.
 type upstreams map[string]*registrytest.Upstream
 
 const upstreamsKey = "upstreams"
@@ -111,7 +111,7 @@ func injectFault(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // requests NAME LEVEL COUNT [METHOD...] fails unless the upstream has answered
-// that many requests since the last call or the start.
+// COUNT such requests since the last call of requests, or since its start.
 func countRequests(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
 		ts.Fatalf("usage: requests NAME LEVEL COUNT [METHOD...]")

@@ -11,8 +11,8 @@ import (
 	"github.com/clusterimage/sealer/registry/tree"
 )
 
-// KnownFrom collects for Options.Known what registry layers say: the digest of
-// each reference that was mirrored. Later documents win.
+// KnownFrom collects, for Options.Known, the digest of each reference that the
+// registry layers docs record. Later documents win.
 func KnownFrom(docs []*tree.Document) map[string]digest.Digest {
 	known := map[string]digest.Digest{}
 	for _, doc := range docs {
@@ -32,17 +32,17 @@ func KnownFrom(docs []*tree.Document) map[string]digest.Digest {
 	return known
 }
 
-// Document returns the registry layer document of the images that are whole:
-// only names and blobs that the layers below, lowest first, lack. It is nil
-// when nothing is to be added.
+// Document returns the registry layer document of the complete images. It lists
+// only names and blobs that the layers below, lowest first, lack, and is nil when
+// there are none.
 func (r *Result) Document(below []*tree.Document) *tree.Document {
 	d := &documentBuilder{below: unite(below), repositories: map[string]*repository{}, blobs: map[digest.Digest]int64{}}
-	tags := r.tags(d.below)
+	tags := r.tags(unite(slices.Concat(r.held, below)))
 	for i := range r.Images {
 		if im := &r.Images[i]; im.Err == nil && im.source().Registry != r.private {
 			at := r.target(im)
 			if by := tags[name{at.Repository, at.Tag}]; by == nil || by.Descriptor.Digest != im.Descriptor.Digest {
-				at.Tag = "" // it means another image
+				at.Tag = "" // the tag names another image
 			}
 			d.add(at, im)
 		}
@@ -62,7 +62,7 @@ type repository struct {
 	layers    map[digest.Digest]bool
 }
 
-// add writes down what below lacks of im, to be found as at.
+// add records im under the name at, without the parts that below has.
 func (d *documentBuilder) add(at ref.Reference, im *Image) {
 	source := im.Reference.String()
 	r := d.repositories[at.Repository]
@@ -79,7 +79,7 @@ func (d *documentBuilder) add(at ref.Reference, im *Image) {
 				r.tags[at.Tag] = t
 			}
 			t.Sources = append(t.Sources, source)
-			r.revision(im.Descriptor) // a tag points into its own document
+			r.revision(im.Descriptor) // a document must have the revisions that its tags name
 		}
 	}
 	for _, m := range im.Manifests {
@@ -116,7 +116,7 @@ func (d *documentBuilder) blob(b ocispec.Descriptor) {
 	}
 }
 
-// document returns what was added, in an order that does not vary.
+// document returns the recorded repositories and blobs, sorted.
 func (d *documentBuilder) document() *tree.Document {
 	doc := &tree.Document{}
 	for _, name := range slices.Sorted(maps.Keys(d.repositories)) {

@@ -22,8 +22,8 @@ import (
 var (
 	// ErrCollision: different images fall on one name in the private registry.
 	ErrCollision = errors.New("two different images have one name in the private registry")
-	// ErrNotMirrored: a reference to the private registry that no mirrored image
-	// satisfies.
+	// ErrNotMirrored: no mirrored image satisfies a reference to the private
+	// registry.
 	ErrNotMirrored = errors.New("it names the private registry, and no mirrored image has that name there")
 )
 
@@ -31,7 +31,7 @@ var (
 type Request struct {
 	Reference  ref.Reference      // the name that the cluster asks for
 	Source     ref.Reference      // where to fetch it from; the zero Reference means Reference
-	Asked      []string           // who asks: "manifests/imageList:3"; for errors
+	Asked      []string           // places that ask for it, for errors: "manifests/imageList:3"
 	Credential *remote.Credential // used for Source's registry before all others; may be nil
 	Digest     digest.Digest      // locked: fetch exactly this, whatever the tag says; "" for no lock
 }
@@ -48,7 +48,7 @@ func (q Request) source() ref.Reference {
 	return r
 }
 
-// String names the request as errors do: the reference, and who asked for it.
+// String returns the reference and the places that ask for it, for errors.
 func (q Request) String() string {
 	s := q.Reference.String()
 	if q.Source != (ref.Reference{}) && q.Source != q.Reference {
@@ -66,22 +66,25 @@ func (q Request) String() string {
 // Options steers Mirror and Plan. The zero value mirrors Linux on this
 // machine's architecture, with path naming, from the network.
 type Options struct {
-	Platforms    []ocispec.Platform // of an index, fetch these; empty means platform.Default
-	AllPlatforms bool               // fetch every platform that is published
-	Jobs         int                // blobs at a time over all registries; 0 means remote.DefaultJobs
-	Naming       tree.Naming
-	Private      string           // the private registry, never fetched from; "" means tree.DefaultRegistry
-	Below        []*tree.Document // the registry layers below, lowest first: they may satisfy requests for Private
-	AllowMissing bool             // images that fail are left out of the result instead of failing it
-	Offline      bool             // ask no registry: take what the sink holds
+	Platforms       []ocispec.Platform // of an index, fetch these; empty means platform.Default
+	AllPlatforms    bool               // fetch every platform that is published
+	Jobs            int                // blobs at a time over all registries; 0 means remote.DefaultJobs
+	Naming          tree.Naming
+	PrivateRegistry string           // the private registry, never fetched from; "" means ref.DefaultPrivate
+	Below           []*tree.Document // the registry layers below, lowest first; they may satisfy requests for PrivateRegistry
+	Held            []*tree.Document // what files below hold as a registry tree: its names count as Below's, its blobs do not
+	AllowMissing    bool             // images that fail are left out of the result instead of failing it
+	Offline         bool             // ask no registry: the sink must have everything
 	// Known gives the digest that a reference (normalised, as ref.Reference
-	// prints it) had in earlier builds of this store; see KnownFrom. Offline
-	// resolves tags by it; else one that is known is asked whether it has moved.
+	// prints it) had in earlier builds of this store; see KnownFrom. With
+	// Offline, tags resolve to it. Otherwise it makes the request for a tag
+	// conditional.
 	Known map[string]digest.Digest
-	// Resolved is called by Mirror when every manifest is there, before it
-	// copies the blobs: what only needs the result's names, such as Document,
-	// can begin beside that. Images whose blobs turn out to be missing still
-	// look whole then. It must not wait; nil for none.
+	// Resolved is called by Mirror when every manifest has been read, before
+	// blobs are copied. Work that needs only the names in the result, such as
+	// Document, can then run beside the copying. An image whose blobs turn out to
+	// be missing still looks complete in that result. Resolved must not wait. nil
+	// means none.
 	Resolved func(*Result)
 	Progress func(remote.Event) // called concurrently; nil for none
 	Logger   *slog.Logger       // nil discards
@@ -90,7 +93,7 @@ type Options struct {
 func (o Options) filled() Options {
 	o.Jobs = cmp.Or(max(o.Jobs, 0), remote.DefaultJobs)
 	o.Naming = cmp.Or(o.Naming, tree.NamingPath)
-	o.Private = cmp.Or(o.Private, tree.DefaultRegistry)
+	o.PrivateRegistry = cmp.Or(o.PrivateRegistry, ref.DefaultPrivate)
 	if len(o.Platforms) == 0 {
 		o.Platforms = []ocispec.Platform{platform.Default()}
 	}
@@ -103,7 +106,7 @@ func (o Options) filled() Options {
 	return o
 }
 
-// An Image is what became of one Request.
+// An Image is the outcome of one Request.
 type Image struct {
 	Request
 	Descriptor ocispec.Descriptor   // of the manifest or index
@@ -111,8 +114,8 @@ type Image struct {
 	Blobs      []ocispec.Descriptor // configs and layers, each once
 	Platforms  []ocispec.Platform   // of Manifests
 	Size       int64                // bytes of Manifests and Blobs
-	// SatisfiedBelow tells that a request for the private registry is met by a
-	// layer below; Manifests and Blobs are empty then.
+	// SatisfiedBelow says that a layer below satisfies a request for the private
+	// registry. Manifests and Blobs are then empty.
 	SatisfiedBelow bool
 	Err            error // why it is missing; nil when it is whole
 }
@@ -123,21 +126,23 @@ type Count struct {
 	Bytes int64
 }
 
-// A Result is the outcome of Mirror, or of Plan what Mirror would do.
+// A Result is the outcome of Mirror. Of Plan, it is the outcome that Mirror would
+// have.
 type Result struct {
 	Images  []Image // in the order of the requests
-	Fetched Count   // brought from the registries; by Plan: what would be
+	Fetched Count   // copied from the registries; by Plan: to be copied
 	Reused  Count   // in the sink before
 
 	naming  tree.Naming
 	private string
+	held    []*tree.Document
 }
 
-// Mirror brings the images of reqs into sink. The error joins the failures of
-// all requests in their order, each naming the reference and who asked for it;
-// with AllowMissing they are only in the images' Err. Collisions of names fail
-// always, and before a layer is fetched. The Result is complete, and never
-// nil, in every case.
+// Mirror copies the images of reqs into sink. The error joins the failures of all
+// requests in their order, each with the reference and the places that ask for
+// it. With AllowMissing these failures are only in the images' Err. Collisions of
+// names always fail, and before a layer is fetched. The Result is complete, and
+// never nil, in every case.
 func Mirror(ctx context.Context, c *remote.Client, sink remote.Sink, reqs []Request, o Options) (*Result, error) {
 	e := newEngine(c, &countingSink{Sink: sink}, reqs, o)
 	if err := e.resolve(ctx); err != nil {
@@ -157,8 +162,8 @@ func Mirror(ctx context.Context, c *remote.Client, sink remote.Sink, reqs []Requ
 	return e.result, e.verdict()
 }
 
-// Plan does what Mirror does up to the first layer, and writes nothing to sink:
-// manifests are read from sink where it has them, else from the registries.
+// Plan does the work of Mirror up to the first layer and writes nothing to sink.
+// It reads manifests from sink if sink has them, else from the registries.
 func Plan(ctx context.Context, c *remote.Client, sink remote.Sink, reqs []Request, o Options) (*Result, error) {
 	e := newEngine(c, &countingSink{Sink: &planSink{Sink: sink}}, reqs, o)
 	if err := e.resolve(ctx); err != nil {
@@ -184,23 +189,24 @@ type engine struct {
 
 func newEngine(c *remote.Client, sink *countingSink, reqs []Request, o Options) *engine {
 	o = o.filled()
-	e := &engine{c: c, sink: sink, o: o, result: &Result{naming: o.Naming, private: o.Private}}
+	e := &engine{c: c, sink: sink, o: o, result: &Result{naming: o.Naming, private: o.PrivateRegistry, held: o.Held}}
 	for _, q := range reqs {
 		e.result.Images = append(e.result.Images, Image{Request: q})
 	}
 	return e
 }
 
-// resolve reads the manifests of all images, at once: images one after the
-// other take 2.0 times as long at 30 ms. The Client limits what is in flight.
-// Only what concerns the run as a whole is an error here.
+// resolve reads the manifests of all images concurrently: one image after the
+// other takes 2.0 times as long at 30 ms. The Client limits the requests in
+// flight. Failures of single images are kept in their Err; the error is about the
+// run.
 func (e *engine) resolve(ctx context.Context) error {
 	var g errgroup.Group
-	g.SetLimit(64) // goroutines that wait, for the limit of requests is the Client's
+	g.SetLimit(64) // most of these goroutines wait for the Client's limit of requests
 	for i := range e.result.Images {
 		im := &e.result.Images[i]
-		if im.source().Registry == e.o.Private {
-			continue // below, when all others are known
+		if im.source().Registry == e.o.PrivateRegistry {
+			continue // requirements judges it when all others are known
 		}
 		g.Go(func() error {
 			im.Err = e.resolveOne(ctx, im)
@@ -208,7 +214,7 @@ func (e *engine) resolve(ctx context.Context) error {
 			return nil
 		})
 	}
-	_ = g.Wait() // never fails: failures are kept by image
+	_ = g.Wait() // failures are kept by image
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -268,7 +274,8 @@ func (e *engine) missing(ctx context.Context) ([]remote.Wanted, error) {
 	return out, nil
 }
 
-// copy fetches blobs, and marks the images whose blobs could not be had.
+// copy fetches blobs, and sets Err of the images that need a blob which could not
+// be fetched.
 func (e *engine) copy(ctx context.Context, blobs []remote.Wanted) error {
 	failed := map[digest.Digest]error{}
 	if e.o.Offline {
@@ -302,8 +309,8 @@ func (e *engine) report(ev remote.Event) {
 	}
 }
 
-// count fills the result's totals: what was fetched, and what else the whole
-// images consist of.
+// count fills the result's totals: the blobs fetched, and the other blobs of the
+// complete images.
 func (e *engine) count() {
 	seen := map[digest.Digest]bool{}
 	for _, im := range e.result.Images {

@@ -270,7 +270,7 @@ func TestCollisionsAndPrivate(t *testing.T) {
 	t.Parallel()
 	one := registrytest.New(t, registrytest.Options{Images: []registrytest.Image{{Name: "tools/x:1", Layers: registrytest.Layers("one")}, {Name: "same/y:1"}}})
 	two := registrytest.New(t, registrytest.Options{Images: []registrytest.Image{{Name: "tools/x:1", Layers: registrytest.Layers("two")}, {Name: "same/y:1"}}})
-	private := ref.Reference{Registry: tree.DefaultRegistry, Repository: "tools/x", Tag: "1"}
+	private := ref.Reference{Registry: ref.DefaultPrivate, Repository: "tools/x", Tag: "1"}
 	other := private
 	other.Repository = "tools/z"
 	s, c := newStore(t), newClient(t, one, two)

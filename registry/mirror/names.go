@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
@@ -11,17 +12,16 @@ import (
 	"github.com/clusterimage/sealer/registry/tree"
 )
 
-// name is what a tag is in the private registry.
+// name is a tag of a repository in the private registry.
 type name struct{ repository, tag string }
 
-// target returns where the cluster looks for im.
+// target returns the name under which the cluster asks for im.
 func (r *Result) target(im *Image) ref.Reference { return r.naming.Target(r.private, im.Reference) }
 
-// tags returns the image that each tag in the private registry means. That of a
-// reference with a digest too is only a second way to it, since such a
-// reference is pulled by the digest: it gives way to a reference that has
-// nothing but the tag, of this run or of a layer below, and to the first of its
-// kind.
+// tags returns the image that each tag in the private registry points to.
+// name:tag wins over name:tag@digest, because the latter is pulled by its digest;
+// so does a layer below that gives the tag to another image. Among equals the
+// first request wins.
 func (r *Result) tags(below union) map[name]*Image {
 	out := map[name]*Image{}
 	for _, pinned := range []bool{false, true} {
@@ -42,15 +42,15 @@ func (r *Result) tags(below union) map[name]*Image {
 }
 
 // requirements checks the requests for the private registry, which is never
-// fetched from: another image of this run, or a layer below, must have that
-// name.
+// fetched from. Each must have the name of another image of this run or of a
+// layer below.
 func (e *engine) requirements() {
-	below := unite(e.o.Below)
+	below := unite(slices.Concat(e.o.Held, e.o.Below))
 	tags := e.result.tags(below)
 	revisions := map[string]map[digest.Digest]ocispec.Descriptor{}
 	for i := range e.result.Images {
 		im := &e.result.Images[i]
-		if im.Err != nil || im.source().Registry == e.o.Private {
+		if im.Err != nil || im.source().Registry == e.o.PrivateRegistry {
 			continue
 		}
 		t := e.result.target(im)
@@ -63,7 +63,7 @@ func (e *engine) requirements() {
 	}
 	for i := range e.result.Images {
 		im := &e.result.Images[i]
-		if im.source().Registry != e.o.Private {
+		if im.source().Registry != e.o.PrivateRegistry {
 			continue
 		}
 		r := im.source()
@@ -88,18 +88,19 @@ func (e *engine) requirements() {
 	}
 }
 
-// collisions finds different images that are asked for by one name, of this run
-// or of a layer below. A tag of the same reference that has moved since the layer below
-// was made is none: it is what a rebuild is for.
+// collisions returns an error for each two different images that are asked for by
+// one name, both of this run, or one of a layer below. A tag that moved upstream
+// since the layer below was made is no collision: following it is the purpose of
+// a rebuild.
 func (e *engine) collisions() []error {
-	below := unite(e.o.Below)
+	below := unite(slices.Concat(e.o.Held, e.o.Below))
 	first := map[name]*Image{}
 	var errs []error
 	for i := range e.result.Images {
 		im := &e.result.Images[i]
 		t := e.result.target(im)
-		if im.Err != nil || t.Tag == "" || t.Digest != "" || im.source().Registry == e.o.Private {
-			continue // what asks for the private registry is met by one of the others
+		if im.Err != nil || t.Tag == "" || t.Digest != "" || im.source().Registry == e.o.PrivateRegistry {
+			continue // a request for the private registry is satisfied by one of the others
 		}
 		n := name{t.Repository, t.Tag}
 		advice := "; choose the full naming, or a name for one of them (NAME=SOURCE)"
@@ -122,7 +123,7 @@ func (e *engine) collisions() []error {
 	return errs
 }
 
-// union is what the registry layers below show together.
+// union is the merged content of the registry layers below.
 type union struct {
 	tags      map[name]tag
 	revisions map[string]map[digest.Digest]revision
@@ -144,8 +145,8 @@ func (r revision) descriptor() ocispec.Descriptor {
 	return ocispec.Descriptor{MediaType: r.MediaType, Digest: r.Digest, Size: r.Size}
 }
 
-// unite puts documents over each other, lowest first: the tag of a higher layer
-// hides that of a lower one, all else adds up.
+// unite merges documents, lowest first. A tag of a higher layer hides the same
+// tag of a lower one; everything else adds up.
 func unite(docs []*tree.Document) union {
 	u := union{
 		tags: map[name]tag{}, revisions: map[string]map[digest.Digest]revision{},
@@ -191,8 +192,8 @@ func addAll(set map[string]bool, items []string) {
 	}
 }
 
-// askedBy returns the first, in order, of the references that ask by the tag
-// alone, "" when there is none.
+// askedBy returns the first, in lexical order, of the references that have the
+// tag and no digest, or "".
 func (t tag) askedBy() string {
 	best := ""
 	for s := range t.sources {

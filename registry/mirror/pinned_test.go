@@ -32,7 +32,7 @@ func TestPinnedShareTag(t *testing.T) {
 		r.Reference.Digest = digests[content]
 		return r
 	}
-	required := mirror.Request{Reference: ref.Reference{Registry: tree.DefaultRegistry, Repository: "tools/x", Tag: "1"}}
+	required := mirror.Request{Reference: ref.Reference{Registry: ref.DefaultPrivate, Repository: "tools/x", Tag: "1"}}
 	for name, tc := range map[string]struct {
 		below, reqs []mirror.Request
 		tag         string // what the tag means in the document, "" for nothing new

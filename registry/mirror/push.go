@@ -16,7 +16,7 @@ import (
 	"github.com/clusterimage/sealer/registry/tree"
 )
 
-// A Prefix is where Push puts repositories: a registry, and a path in it.
+// A Prefix is the destination of Push: a registry and a path in it.
 type Prefix struct {
 	Registry   string // host[:port]
 	Repository string // "" puts them at the top
@@ -26,7 +26,7 @@ type Prefix struct {
 func ParsePrefix(s string) (Prefix, error) {
 	host, path, _ := strings.Cut(strings.TrimSuffix(s, "/"), "/")
 	p := Prefix{Registry: host, Repository: path}
-	// As references are read, a first element is a host when it looks like one.
+	// ref.Parse takes a first element for a host only if it looks like one.
 	r, err := ref.Parse(p.repository("x").String())
 	if err != nil || r.Registry != host {
 		return Prefix{}, fmt.Errorf("registry %q: want HOST[:PORT][/PATH]", s)
@@ -46,20 +46,21 @@ type PushOptions struct {
 	Progress func(remote.Event) // called concurrently; nil for none
 }
 
-// A Pushed is an image that Push has brought to the target.
+// A Pushed is an image that Push has copied to the target.
 type Pushed struct {
 	Reference ref.Reference // by tag, or by digest where it has none
-	Digest    digest.Digest // what the target has there
-	// Reduced tells that the target took no sparse index, and got one of the
-	// platforms that are there: Digest is not the image's.
+	Digest    digest.Digest // of the manifest or index that the target has
+	// Reduced says that the target refused an index with missing manifests and
+	// got an index of the mirrored platforms instead. Digest is then not the
+	// image's.
 	Reduced bool
 }
 
-// Push copies the mirrored images of the registry layers docs, lowest first,
-// from src to a registry: every tag, and every image without one by digest. It
-// returns what it has brought, and all failures joined. An image that was
-// mirrored for some platforms is pushed as Pushed.Reduced describes; where it
-// has no tag, that fails with remote.ErrSparse.
+// Push copies the mirrored images of the registry layers docs, lowest first, from
+// src to a registry: every tag, and every image without a tag by its digest. It
+// returns the images copied, and all failures joined. An image that was mirrored
+// for some platforms is pushed as Pushed.Reduced describes; without a tag it
+// fails with remote.ErrSparse.
 func Push(ctx context.Context, c *remote.Client, src remote.Source, docs []*tree.Document, to Prefix, o PushOptions) ([]Pushed, error) {
 	u := unite(docs)
 	mounts := map[digest.Digest][]string{}
@@ -82,7 +83,7 @@ func Push(ctx context.Context, c *remote.Client, src remote.Source, docs []*tree
 			}
 			out = append(out, p)
 		}
-		// What this repository has now, the next can mount from it.
+		// The next repositories can mount the layers from this one.
 		for l := range u.layers[repository] {
 			mounts[l] = []string{to.repository(repository).Repository}
 		}
@@ -99,14 +100,14 @@ func pushOne(ctx context.Context, c *remote.Client, src remote.Source, d ocispec
 	return Pushed{Reference: r, Digest: got.Digest, Reduced: got.Digest != d.Digest}, err
 }
 
-// root is what a name points at.
+// A root is a manifest or index to push, under a tag or by its digest.
 type root struct {
 	tag      string
 	revision revision
 }
 
-// roots returns the tags of a repository, then the images in it that have none,
-// both sorted.
+// roots returns the tags of a repository, then its images without a tag, both
+// sorted.
 func (u union) roots(repository string) []root {
 	var out []root
 	tagged := map[digest.Digest]bool{}
@@ -128,8 +129,8 @@ func (u union) roots(repository string) []root {
 }
 
 // MountFrom returns for each layer of the mirrored images in docs the
-// repositories in which a registry may hold it already, under the name that it
-// has in the private registry: for remote.PushOptions.
+// repositories, by their names in the private registry, in which a registry may
+// have it already. It is for remote.PushOptions.
 func MountFrom(docs []*tree.Document) map[digest.Digest][]string {
 	out := map[digest.Digest][]string{}
 	for _, doc := range docs {

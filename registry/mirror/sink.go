@@ -11,7 +11,7 @@ import (
 	"github.com/clusterimage/sealer/registry/remote"
 )
 
-// countingSink notes what is written to it.
+// countingSink counts the blobs that are written to it.
 type countingSink struct {
 	remote.Sink
 
@@ -20,8 +20,8 @@ type countingSink struct {
 	count Count
 }
 
-// PutBlob notes desc once it has been written here; not when it was there, or
-// another build brought it.
+// PutBlob counts desc if write was called: not if the sink had the blob, or
+// another build wrote it meanwhile.
 func (s *countingSink) PutBlob(ctx context.Context, desc ocispec.Descriptor, write func(io.Writer) error) error {
 	written := false
 	err := s.Sink.PutBlob(ctx, desc, func(w io.Writer) error {
@@ -59,7 +59,7 @@ func (s *countingSink) total() Count {
 	return s.count
 }
 
-// planSink keeps what is written to it in memory: manifests and configs.
+// planSink keeps the blobs written to it in memory: manifests and configs.
 type planSink struct {
 	remote.Sink
 

@@ -7,18 +7,15 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// mediaTypeDockerConfig is the config of Docker's image manifest, schema 2.
-const mediaTypeDockerConfig = "application/vnd.docker.container.image.v1+json"
-
-// IsConfig reports whether a config of mediaType is a container image's, which
-// says what the image is for. Those of a Helm chart, a signature or another
-// artifact do not.
+// IsConfig reports whether mediaType is that of a container image's config, which
+// names a platform. The config of a Helm chart, a signature or another artifact
+// does not.
 func IsConfig(mediaType string) bool {
-	return mediaType == ocispec.MediaTypeImageConfig || mediaType == mediaTypeDockerConfig
+	return mediaType == ocispec.MediaTypeImageConfig || mediaType == MediaTypeDockerConfig
 }
 
-// OfConfig returns what the config of a container image says that it is for;
-// false when it does not say it.
+// OfConfig returns the platform in the config of a container image, and false
+// when the config names none.
 func OfConfig(config []byte) (ocispec.Platform, bool, error) {
 	var p ocispec.Platform
 	if err := json.Unmarshal(config, &p); err != nil {

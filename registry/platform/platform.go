@@ -1,10 +1,10 @@
 // Package platform parses, normalises, prints and matches platforms:
 // os/architecture[/variant], as in "linux/amd64" or "linux/arm64/v8".
 //
-// A platform is an OCI ocispec.Platform; the rules (aliases such as x86_64 for
+// A platform is an OCI ocispec.Platform. The rules (aliases such as x86_64 for
 // amd64, arm64 standing for arm64/v8, arm for arm/v7) are those of
-// github.com/containerd/platforms, which containerd itself uses to choose an
-// image when the cluster pulls.
+// github.com/containerd/platforms, which containerd uses to choose an image when
+// the cluster pulls.
 package platform
 
 import (
@@ -17,8 +17,8 @@ import (
 )
 
 // Parse reads "os/arch[/variant]" or a bare architecture ("arm64", which means
-// linux/arm64), and normalises it. A system or an architecture that nobody
-// knows is an error: it is misspelt.
+// linux/arm64), and normalises it. An unknown system or architecture is an error,
+// because it is probably misspelt.
 func Parse(s string) (ocispec.Platform, error) {
 	p := s
 	if p != "" && !strings.Contains(p, "/") {
@@ -34,8 +34,8 @@ func Parse(s string) (ocispec.Platform, error) {
 	return Normalize(got), nil
 }
 
-// known reports whether the system and the architecture of p are such: a word
-// that stands alone must be one.
+// known reports whether both the system and the architecture of p are known.
+// containerd's parser checks only a word that stands alone.
 func known(p ocispec.Platform) bool {
 	system, err := platforms.Parse(p.OS)
 	architecture, archErr := platforms.Parse(p.Architecture)
@@ -70,7 +70,7 @@ func Default() ocispec.Platform {
 	return Normalize(ocispec.Platform{OS: "linux", Architecture: p.Architecture, Variant: p.Variant})
 }
 
-// Normalize maps aliases onto the canonical names and drops what says nothing:
+// Normalize replaces aliases by the canonical names and drops redundant parts:
 // the default variants of arm64 (v8) and amd64 (v1), OS version and features.
 func Normalize(p ocispec.Platform) ocispec.Platform {
 	n := platforms.Normalize(ocispec.Platform{OS: p.OS, Architecture: p.Architecture, Variant: p.Variant})
@@ -83,17 +83,16 @@ func Normalize(p ocispec.Platform) ocispec.Platform {
 // String returns os/arch[/variant].
 func String(p ocispec.Platform) string { return platforms.Format(Normalize(p)) }
 
-// Match reports whether an image for have runs on a machine that is want, as
-// containerd decides it: an exact match, or a lower variant of the same
-// architecture (arm/v6 on arm/v7).
+// Match reports whether an image for the platform have runs on a machine of the
+// platform want, as containerd decides: an exact match, or a lower variant of the
+// same architecture (arm/v6 on arm/v7).
 func Match(want, have ocispec.Platform) bool {
 	return platforms.Only(want).Match(have)
 }
 
-// Choose returns the index of the best entry of an image index for want, or
-// -1. Entries without a platform, and attestation manifests
-// (unknown/unknown), are never chosen. An image index whose entries tie keeps
-// the first, as containerd does.
+// Choose returns the index of the best entry of an image index for want, or -1.
+// Entries without a platform and attestation manifests (unknown/unknown) are
+// never chosen. Of equal entries the first is chosen, as containerd does.
 func Choose(want ocispec.Platform, manifests []ocispec.Descriptor) int {
 	m := platforms.Only(want)
 	best := -1

@@ -10,9 +10,9 @@ import (
 
 var hostName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
 
-// CheckHost returns nil when s is host[:port] and would be read as the
-// registry of a reference that begins with it: a first segment without a dot
-// and a port, and other than localhost, is a path on Docker Hub.
+// CheckHost returns nil when s is host[:port] and ref.Parse reads a reference
+// that begins with s/ as one of that registry. A first segment that has neither a
+// dot nor a port, and is not localhost, is a path on Docker Hub.
 func CheckHost(s string) error {
 	host, port := s, "1"
 	if h, p, err := net.SplitHostPort(s); err == nil {

@@ -1,7 +1,6 @@
 package ref
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -10,14 +9,14 @@ import (
 )
 
 const (
-	// DefaultRegistry is the registry of a reference that names none.
-	DefaultRegistry = "docker.io"
+	// DockerHub is the registry of a reference that names none.
+	DockerHub = "docker.io"
+	// DefaultPrivate is the private registry that a cluster pulls from when the
+	// user names none.
+	DefaultPrivate = "sea.hub:5000"
 	// DefaultTag is the tag of a reference that has neither tag nor digest.
 	DefaultTag = "latest"
 )
-
-// ErrInvalid is wrapped by every error of Parse.
-var ErrInvalid = errors.New("invalid image reference")
 
 // A Reference names an image in a registry. It is comparable, and complete
 // when it comes from Parse: Registry and Repository are set, and at least one
@@ -30,19 +29,34 @@ type Reference struct {
 }
 
 // Parse reads s and normalises it. White space around s is not tolerated.
-// The error wraps ErrInvalid and says what is wrong with s.
+// The error is an *Error.
 func Parse(s string) (Reference, error) {
+	r, reason := parse(s)
+	if reason != "" {
+		return Reference{}, &Error{Text: s, Reason: reason}
+	}
+	return r, nil
+}
+
+// parse returns the reference that s names, or the reason why s names none.
+func parse(s string) (r Reference, reason string) {
 	named, err := reference.ParseDockerRef(s)
 	if err != nil {
-		return Reference{}, fmt.Errorf("%w %q: %s", ErrInvalid, s, reason(s, err))
+		return r, explain(s, err)
 	}
-	// ParseDockerRef drops the tag where there is a digest; the tag is kept
-	// here, since a mirrored image gets both links.
+	// ParseDockerRef drops the tag of a reference with a digest. The tag is kept
+	// here, because a mirrored image gets both links.
 	full, err := reference.ParseNormalizedNamed(s)
 	if err != nil {
-		return Reference{}, fmt.Errorf("%w %q: %s", ErrInvalid, s, reason(s, err))
+		return r, explain(s, err)
 	}
-	r := Reference{Registry: reference.Domain(named), Repository: reference.Path(named)}
+	r = Reference{Registry: reference.Domain(named), Repository: reference.Path(named)}
+	// The library takes "a.b_c/d" for a path, because "a.b_c" is no host name,
+	// and leaves the registry empty: such a Reference could not be printed.
+	if r.Registry == "" {
+		host, _, _ := strings.Cut(r.Repository, "/")
+		return r, fmt.Sprintf("%q is neither a host name nor a repository of Docker Hub", host)
+	}
 	if t, ok := full.(reference.Tagged); ok {
 		r.Tag = t.Tag()
 	}
@@ -52,24 +66,7 @@ func Parse(s string) (Reference, error) {
 	if r.Tag == "" && r.Digest == "" {
 		r.Tag = DefaultTag
 	}
-	return r, nil
-}
-
-// reason says in a user's words why s is no reference.
-func reason(s string, err error) string {
-	switch {
-	case s == "":
-		return "it is empty"
-	case strings.ContainsAny(s, " \t\r\n"):
-		return "it contains white space"
-	case strings.Contains(s, "://"):
-		return "it is a URL; drop the scheme"
-	case errors.Is(err, reference.ErrNameContainsUppercase):
-		return "the repository must be lowercase"
-	case errors.Is(err, reference.ErrReferenceInvalidFormat):
-		return "want [registry/]repository[:tag][@digest]"
-	}
-	return err.Error()
+	return r, ""
 }
 
 // Name returns registry/repository, without tag and digest.
@@ -95,7 +92,7 @@ func (r Reference) Suffix() string {
 // docker.io/library/nginx:1.25. The tag is never dropped.
 func (r Reference) Familiar() string {
 	name := r.Name()
-	if r.Registry != DefaultRegistry {
+	if r.Registry != DockerHub {
 		return name + r.Suffix()
 	}
 	first, rest, _ := strings.Cut(r.Repository, "/")

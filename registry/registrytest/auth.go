@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// An Auth says who may use an upstream. The zero value lets everybody.
+// An Auth restricts the use of an upstream. The zero value lets everybody.
 type Auth struct {
 	Scheme Scheme
-	// User and Password; with Bearer an empty User gives tokens to everybody,
-	// as Docker Hub does for public images.
+	// User and Password are required. With Bearer, an empty User gives tokens to
+	// everybody, as Docker Hub does for public images.
 	User, Password string
-	// TokenUses is how many requests a token is good for; 0 is no limit. It
-	// stands for expiry, without a clock.
+	// TokenUses is the number of requests that a token is good for; 0 is no
+	// limit. It simulates expiry without a clock.
 	TokenUses int
 	// TokenServer is the URL of a token server elsewhere, such as another
 	// Upstream's TokenURL; "" is the upstream's own.
@@ -33,13 +33,13 @@ const (
 	Bearer
 )
 
-// tokens of a Bearer upstream: the requests left and the repositories allowed.
+// A token of a Bearer upstream: the requests left and the repositories allowed.
 type token struct {
 	left   int // below 0: no limit
 	scopes []string
 }
 
-// ExpireTokens makes every token that was given out invalid.
+// ExpireTokens makes every issued token invalid.
 func (u *Upstream) ExpireTokens() {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// A Fault makes requests go wrong. It is tried before authorisation, and the
-// first fault that fits a request is the one that happens.
+// A Fault makes requests fail. Faults are tried before authorisation, and only
+// the first one that matches a request happens.
 type Fault struct {
 	On         Level
 	Method     string // "" is every method
-	Repository string // "" is every repository; else the one asked for, as in the URL
+	Repository string // "" is every repository; else as in the URL of the request
 	Reference  string // "" is every tag and digest
 	Times      int    // how often it happens; 0 is always
 	Do         Action
@@ -30,7 +30,7 @@ func (f *Fault) fits(r Request) bool {
 		(f.Reference == "" || f.Reference == r.Reference)
 }
 
-// Inject adds f. It returns a function that tells how often it has happened.
+// Inject adds f. The function that it returns counts how often f has happened.
 func (u *Upstream) Inject(f Fault) (happened func() int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -99,8 +99,8 @@ func Cut(n int) Action {
 	})
 }
 
-// Truncate sends only the first n bytes of the body, and a Content-Length that
-// agrees: nothing but the digest or the size tells.
+// Truncate sends only the first n bytes of the body, with a Content-Length that
+// agrees: only the digest or the size gives it away.
 func Truncate(n int) Action {
 	return rewrite(func(w http.ResponseWriter, _ *http.Request, a *answer) {
 		a.body.Truncate(min(n, a.body.Len()))
@@ -152,8 +152,8 @@ func Trickle(n int, pause time.Duration) Action {
 	})
 }
 
-// Hold answers only when release is closed; a client that goes away earlier
-// gets nothing.
+// Hold answers when release is closed. A client that goes away earlier gets
+// nothing.
 func Hold(release <-chan struct{}) Action {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -178,8 +178,8 @@ func Edit(f func(status int, h http.Header, body []byte) (int, []byte)) Action {
 	})
 }
 
-// rewrite lets f send the answer of the upstream. HEAD requests and errors pass
-// as they are.
+// rewrite lets f send the upstream's answer. HEAD requests and errors pass
+// unchanged.
 func rewrite(f func(w http.ResponseWriter, r *http.Request, a *answer)) Action {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -219,8 +219,8 @@ func (a *answer) send(w http.ResponseWriter) {
 	_, _ = w.Write(a.body.Bytes()) // the client may have gone
 }
 
-// sendError writes an error as "Error Codes" of the OCI distribution
-// specification wants it.
+// sendError writes an error in the form of "Error Codes" of the OCI distribution
+// specification.
 func sendError(w http.ResponseWriter, status int, code, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

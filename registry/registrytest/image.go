@@ -24,9 +24,9 @@ import (
 // The media types of Docker's image format, "Image Manifest Version 2,
 // Schema 2" in the documentation of distribution.
 const (
-	DockerManifest = "application/vnd.docker.distribution.manifest.v2+json"
-	DockerList     = "application/vnd.docker.distribution.manifest.list.v2+json"
-	DockerConfig   = "application/vnd.docker.container.image.v1+json"
+	DockerManifest = platform.MediaTypeDockerManifest
+	DockerList     = platform.MediaTypeDockerList
+	DockerConfig   = platform.MediaTypeDockerConfig
 	DockerLayer    = "application/vnd.docker.image.rootfs.diff.tar.gzip"
 )
 
@@ -50,22 +50,24 @@ type Image struct {
 	Attestation bool
 	// Layers, lowest first; none means one layer named as the image.
 	Layers []Layer
-	// Annotations of the manifests, and the config's part for running it; the
-	// zero value is that of a container image.
+	// Annotations are those of the manifests. Config is the config's part for
+	// running the image; the zero value is that of a container image.
 	Annotations map[string]string
 	Config      *ocispec.ImageConfig
-	// Revision changes the config, and so every digest above it: the same
-	// name, published again.
+	// Revision changes the config, and so every digest above it: the same name,
+	// published again.
 	Revision int
 }
 
 // A Layer is a layer of an Image, by name: layers of equal Name, Size and
-// platform have the same bytes, in whatever image they stand.
+// platform have the same bytes in every image.
 type Layer struct {
 	Name string
-	Size int // bytes, about; 0 means 4 KiB. They do not compress.
-	// Files, by path, is all that the layer holds, when it is set.
+	Size int // bytes, about; 0 means 4 KiB. The bytes do not compress.
+	// Files, by path, and Links, symbolic links from path to target, are the
+	// layer's whole content if one of them is set.
 	Files map[string]string
+	Links map[string]string
 	// Shared layers are the same on every platform.
 	Shared bool
 }
@@ -79,7 +81,7 @@ func Layers(names ...string) []Layer {
 	return out
 }
 
-// Content is an image as it is published.
+// Content is a published image.
 type Content struct {
 	Root      ocispec.Descriptor   // of the index, or of the only manifest
 	Manifests []ocispec.Descriptor // of an index, its entries in order; else Root alone
@@ -184,8 +186,8 @@ func (c *Content) manifest(img Image, p ocispec.Platform) {
 	c.Manifests = append(c.Manifests, d)
 }
 
-// attestation adds what BuildKit pushes beside an image: a manifest for the
-// platform unknown/unknown with one in-toto statement.
+// attestation adds the manifest that BuildKit pushes beside an image: for the
+// platform unknown/unknown, with one in-toto statement.
 func (c *Content) attestation(img Image) {
 	subject := c.Manifests[0].Digest
 	statement := encode(map[string]any{
@@ -253,6 +255,9 @@ func layerBytes(l Layer, where string) (plain, zipped []byte) {
 		_, err := w.Write(f.data)
 		must(err)
 	}
+	for _, name := range slices.Sorted(maps.Keys(l.Links)) {
+		must(w.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: l.Links[name], Mode: 0o777, ModTime: *epoch(), Format: tar.FormatPAX}))
+	}
 	must(w.Close())
 	var z bytes.Buffer
 	gz, err := gzip.NewWriterLevel(&z, gzip.BestSpeed)
@@ -281,8 +286,8 @@ func encode(v any) []byte {
 	return b
 }
 
-// must stops on an error that cannot be: a write to memory, or encoding a value
-// of our own.
+// must panics on an error that cannot happen: a write to memory, or encoding a
+// value of our own.
 func must(err error) {
 	if err != nil {
 		panic(err)

@@ -12,9 +12,8 @@ import (
 	"github.com/clusterimage/sealer/registry/tree"
 )
 
-// PlainClusterImage returns a ClusterImage as sealer 0.9 and later publish
-// them: a plain OCI image whose annotations say the rest, and whose private
-// registry is part of its rootfs.
+// PlainClusterImage returns a ClusterImage in the form of sealer 0.9 and later: a
+// plain OCI image with annotations, whose private registry is part of its rootfs.
 func PlainClusterImage() (Image, error) {
 	mirrored, err := registryFiles("docker.io/calico/node:v3.27.0", "registry.k8s.io/pause:3.9")
 	return Image{

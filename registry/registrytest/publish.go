@@ -14,16 +14,16 @@ import (
 	"github.com/clusterimage/sealer/registry/tree"
 )
 
-// A publication is an image that a repository is to have. It is made and pushed
-// when somebody asks for the repository: most tests ask for few of the images,
-// and to push them all costs more than the rest of the test.
+// A publication is an image of a repository that is pushed on the first request
+// for the repository. Most tests use few of the images, and pushing all of them
+// would cost more than the rest of the test.
 type publication struct {
 	tag     string
 	content func() (*Content, error) // the same each time
 }
 
-// Add publishes img, under its path and under its full name. A tag that is
-// there already moves.
+// Add publishes img, under its path and under its full name. An existing tag
+// moves.
 func (u *Upstream) Add(img Image) (*Content, error) {
 	p, err := u.announce(img)
 	if err != nil {
@@ -53,7 +53,7 @@ func (u *Upstream) announce(img Image) (publication, error) {
 	return p, nil
 }
 
-// publish pushes what waits in the repositories that are wanted.
+// publish pushes the waiting images of the wanted repositories.
 func (u *Upstream) publish(wanted func(repository string) bool) error {
 	u.publishing.Lock()
 	defer u.publishing.Unlock()
@@ -80,7 +80,7 @@ func (u *Upstream) publish(wanted func(repository string) bool) error {
 	return nil
 }
 
-// invent pushes an image under a tag that has none, if Options.Any.
+// invent pushes an image under a missing tag, if Options.Any is set.
 func (u *Upstream) invent(what Request) error {
 	if _, err := digest.Parse(what.Reference); err == nil || !u.options.Any {
 		return nil

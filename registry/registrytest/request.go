@@ -36,8 +36,7 @@ type Request struct {
 
 const tokenPath = "/token"
 
-// parse tells what r asks for; see "Endpoints" in the OCI distribution
-// specification.
+// parse describes r; see "Endpoints" in the OCI distribution specification.
 func parse(r *http.Request) Request {
 	out := Request{Method: r.Method, Level: Other, URL: r.URL.RequestURI(), Header: r.Header.Clone()}
 	path, ok := strings.CutPrefix(r.URL.Path, "/v2/")
@@ -64,8 +63,8 @@ func parse(r *http.Request) Request {
 	return out
 }
 
-// Requests returns a copy of the request log, in the order of arrival. A
-// request stands in it from its arrival on.
+// Requests returns a copy of the request log, in the order of arrival. A request
+// is logged when it arrives.
 func (u *Upstream) Requests() []Request {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -76,8 +75,8 @@ func (u *Upstream) Requests() []Request {
 	return out
 }
 
-// Count returns how many logged requests are of level and of one of methods;
-// no methods means all of them.
+// Count returns the number of logged requests of level with one of methods; no
+// methods means all of them.
 func (u *Upstream) Count(level Level, methods ...string) int {
 	n := 0
 	for _, r := range u.Requests() {
@@ -95,7 +94,7 @@ func (u *Upstream) ResetRequests() {
 	u.log = nil
 }
 
-// logWriter notes status and bytes of a response in the log.
+// logWriter records status and bytes of a response in the log.
 type logWriter struct {
 	http.ResponseWriter
 	u     *Upstream

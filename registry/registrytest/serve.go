@@ -27,9 +27,9 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// newApp returns distribution's handlers. The configuration is made here and
-// not parsed, since its parser lets REGISTRY_* variables of the environment
-// override everything. Validation is off, so that an index may lack children.
+// newApp returns distribution's handlers. The configuration is built here because
+// distribution's parser lets REGISTRY_* variables of the environment override
+// everything. Validation is off, so that an index may lack children.
 func newApp(ctx context.Context, dir string) *handlers.App {
 	c := &configuration.Configuration{}
 	c.Storage = configuration.Storage{
@@ -42,7 +42,7 @@ func newApp(ctx context.Context, dir string) *handlers.App {
 		c.Storage["filesystem"] = configuration.Parameters{"rootdirectory": dir}
 	}
 	c.Validation.Disabled = true
-	c.Catalog.MaxEntries = 1000    // 0 would be none at all
+	c.Catalog.MaxEntries = 1000    // 0 would list none
 	c.HTTP.Secret = "registrytest" // signs upload URLs; else distribution warns
 	return handlers.NewApp(newQuiet(ctx), c)
 }

@@ -20,8 +20,8 @@ type DiskLayer struct {
 	Contents map[string]*Content // by normalised reference
 }
 
-// Content returns the content of the image name. It panics when the layer does
-// not hold it.
+// Content returns the content of the image name. It panics when the layer lacks
+// it.
 func (l *DiskLayer) Content(name string) *Content {
 	r, err := ref.Parse(name)
 	must(err)
@@ -32,9 +32,9 @@ func (l *DiskLayer) Content(name string) *Content {
 	return c
 }
 
-// WriteLayer makes dir a registry layer of images, all their platforms, as a
-// mirror of them would, without the blobs that the layers below have. dir must
-// exist and be empty.
+// WriteLayer turns dir into a registry layer with images, all their platforms, as
+// a mirror of them would, without the blobs of the layers below. dir must exist
+// and be empty.
 func WriteLayer(dir string, naming tree.Naming, images []Image, below ...*DiskLayer) (*DiskLayer, error) {
 	l := &DiskLayer{Dir: dir, Document: &tree.Document{}, Contents: map[string]*Content{}}
 	repositories := map[string]*tree.Repository{}
@@ -72,7 +72,10 @@ func WriteLayer(dir string, naming tree.Naming, images []Image, below ...*DiskLa
 	if _, _, err := l.Document.Encode(); err != nil {
 		return nil, fmt.Errorf("write layer: %w", err)
 	}
-	return l, tree.Write(dir, l.Document, func(d digest.Digest, path string) error { return os.WriteFile(path, blobs[d], 0o444) })
+	if err := tree.Prepare(dir, l.Document); err != nil {
+		return nil, err
+	}
+	return l, tree.Place(dir, l.Document, func(d digest.Digest, path string) error { return os.WriteFile(path, blobs[d], 0o444) })
 }
 
 func addImage(repo *tree.Repository, r ref.Reference, c *Content) {

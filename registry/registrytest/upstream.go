@@ -24,9 +24,9 @@ import (
 type Options struct {
 	Addr   string  // address to listen on; "" is 127.0.0.1:0
 	Images []Image // published at the start
-	// Any makes the upstream answer for every tag of every repository: an
-	// image is made from the name when it is first asked for. A digest that
-	// nothing has is still 404, since it cannot be made to fit.
+	// Any makes the upstream answer for every tag of every repository: an image
+	// is made from the name on the first request. An unknown digest is still a
+	// 404, because no image can be made to fit it.
 	Any  bool
 	Auth Auth
 	// TLS serves https with a certificate of its own, see Upstream.CA.
@@ -171,7 +171,7 @@ func (u *Upstream) RegistriesConf(hosts ...string) string {
 	return b.String()
 }
 
-// Content returns what was published under name. It panics when nothing was.
+// Content returns the content published under name. It panics when there is none.
 func (u *Upstream) Content(name string) *Content {
 	r, err := ref.Parse(name)
 	must(err)
@@ -186,10 +186,10 @@ func (u *Upstream) Content(name string) *Content {
 	return c
 }
 
-// SetManifest serves body as the manifest of repository under reference (a
-// tag, which also needs its digest set to be found by it, or a digest),
-// unchecked, before anything that was published: for what distribution would
-// not take, such as schema 1 or a size that lies. It returns the descriptor.
+// SetManifest serves body as the manifest of repository under reference, a tag or
+// a digest, and under its own digest, unchecked and before anything that was
+// published. It is for manifests that distribution refuses, such as schema 1 or a
+// wrong size. It returns the descriptor.
 func (u *Upstream) SetManifest(repository, reference, mediaType string, body []byte) ocispec.Descriptor {
 	d := ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(body), Size: int64(len(body))}
 	u.mu.Lock()

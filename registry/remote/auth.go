@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// authState is what is known of a host's authentication: the challenge that it
-// answered with, and the tokens got for it. Every token is asked for once for
-// its scope, however many transfers want it, and again shortly before it
-// expires, so that a copy may last longer than a token.
+// authState is the authentication of one host: its last challenge, and the tokens
+// got for it. A token is requested once for each scope, however many transfers
+// need it, and again shortly before it expires, so that a copy may last longer
+// than a token.
 type authState struct {
 	mu        *sync.Mutex
 	challenge *challenge
@@ -122,9 +122,9 @@ func unquote(s string) (val, rest string) {
 	return b.String(), ""
 }
 
-// authorization returns the Authorization header for a request to t's
-// repository, or "" where the host has not asked for one. stale is a header
-// that the host has refused: it is not returned again.
+// authorization returns the Authorization header for a request to t's repository,
+// or "" if the host has not asked for one. stale is a header that the host has
+// refused; it is not returned again.
 func (c *Client) authorization(ctx context.Context, t target, scope, stale string) (string, error) {
 	key := tokenKey{scope: scope}
 	if c.cred != nil {
@@ -156,13 +156,14 @@ func (c *Client) authorization(ctx context.Context, t target, scope, stale strin
 		tok.value, tok.expires = "Bearer "+bearer, time.Now().Add(life)
 	}
 	if tok.value == stale {
-		return "", nil // the same again would be refused again
+		return "", nil // the same credentials would be refused again
 	}
 	return tok.value, nil
 }
 
-// fetchToken asks ch's token server. The answer's life is shortened, so that a
-// token does not expire on its way.
+// fetchToken requests a token from the server that ch names. The lifetime
+// returned is shorter than the server's, so that a token does not expire in
+// transit.
 func (c *Client) fetchToken(ctx context.Context, h *host, ch challenge, scope string, cred *Credential) (string, time.Duration, error) {
 	fail := func(err error) (string, time.Duration, error) {
 		return "", 0, fmt.Errorf("get token for %s: %w", h.name, err)
@@ -205,8 +206,8 @@ func (c *Client) fetchToken(ctx context.Context, h *host, ch challenge, scope st
 	return value, life - min(life/4, 15*time.Second), nil
 }
 
-// tokenRequest builds the request for a token: GET with basic authentication,
-// or for an identity token the OAuth 2 form.
+// tokenRequest builds the request for a token: GET with basic authentication, or
+// the OAuth 2 form for an identity token.
 func tokenRequest(ctx context.Context, u *url.URL, ch challenge, scope string, cred *Credential) (*http.Request, error) {
 	q := u.Query()
 	if cred != nil && cred.Username == "" && cred.Password != "" {
@@ -251,10 +252,10 @@ func basic(c Credential) string {
 	return req.Header.Get("Authorization")
 }
 
-// linkedHost returns the host for a URL that h points to: a token server, a
-// redirect's target. Plain http is followed only to a host that the user
-// called insecure, h itself included: a registry must not lead a credential or
-// a transfer out of TLS.
+// linkedHost returns the host for a URL in an answer of h: a token server, or the
+// target of a redirect. Plain http is followed only to a host that the user
+// called insecure, h itself included: a registry must not lead a credential or a
+// transfer out of TLS.
 func (c *Client) linkedHost(h *host, u *url.URL) (*host, error) {
 	to, err := c.host(u.Host, h.insecure && u.Host == h.addr)
 	if err != nil {

@@ -14,18 +14,18 @@ import (
 	"github.com/clusterimage/sealer/registry/ref"
 )
 
-// bufferSize is what a blob is copied by. 4 KiB, Go's habit in this place,
-// doubles the CPU of a copy.
+// bufferSize is the buffer for copying a blob. Go's usual 4 KiB doubles the CPU
+// of a copy.
 const bufferSize = 128 << 10
 
-// forward is how far an attempt must come for its failure not to count
-// against the number of attempts: a large blob over a bad line may break more
-// often than that.
-const forward = 1 << 20
+// progress is the number of bytes after which an attempt counts as progress, so
+// that its failure starts the count of attempts anew. A large blob over a bad
+// line may break off more often than that count.
+const progress = 1 << 20
 
 // Blob writes the blob desc of r's repository to w: exactly desc.Size bytes, or
-// it fails. A transfer that breaks is resumed where it broke. The bytes are not
-// hashed here: w checks them, in the pass that writes them.
+// it fails. A transfer that breaks off is resumed at the same byte. The bytes are
+// not hashed here: w verifies them in the pass that writes them.
 func (c *Client) Blob(ctx context.Context, r ref.Reference, desc ocispec.Descriptor, w io.Writer) error {
 	if err := checkDigest(desc.Digest); err != nil {
 		return err
@@ -35,7 +35,7 @@ func (c *Client) Blob(ctx context.Context, r ref.Reference, desc ocispec.Descrip
 		return c.retry(ctx, func(int) (bool, error) {
 			before := done
 			err := c.blobOnce(ctx, t, desc, w, &done)
-			return done-before >= forward, err
+			return done-before >= progress, err
 		})
 	})
 	var status *statusError
@@ -45,7 +45,8 @@ func (c *Client) Blob(ctx context.Context, r ref.Reference, desc ocispec.Descrip
 	return err
 }
 
-// blobOnce writes to w what follows the first *done bytes, and counts it there.
+// blobOnce writes the bytes after the first *done to w, and adds their number to
+// *done.
 func (c *Client) blobOnce(ctx context.Context, t target, desc ocispec.Descriptor, w io.Writer, done *int64) error {
 	if *done == desc.Size && desc.Size > 0 {
 		return nil
@@ -65,25 +66,24 @@ func (c *Client) blobOnce(ctx context.Context, t target, desc ocispec.Descriptor
 		return err
 	}
 	defer resp.Body.Close()
-	what := describe(q.method, resp.Request.URL)
+	op := describe(q.method, resp.Request.URL)
 	skip, err := skipBytes(resp, *done, desc.Size)
 	if err != nil {
-		return fmt.Errorf("%s: %w", what, err)
+		return fmt.Errorf("%s: %w", op, err)
 	}
 	if _, err := io.CopyN(io.Discard, resp.Body, skip); err != nil {
-		return fmt.Errorf("%s: %w", what, truncated(err))
+		return fmt.Errorf("%s: %w", op, truncated(err))
 	}
 	n, err := copyAll(w, resp.Body, desc.Size-*done)
 	*done += n
 	if err != nil {
-		return fmt.Errorf("%s: after %d of %d bytes: %w", what, *done, desc.Size, err)
+		return fmt.Errorf("%s: after %d of %d bytes: %w", op, *done, desc.Size, err)
 	}
 	return nil
 }
 
-// skipBytes returns how many bytes of resp's body come before offset. It
-// refuses an answer whose length cannot be right, before a byte of it is
-// written.
+// skipBytes returns the number of bytes of resp's body that come before offset.
+// An answer with a wrong length is refused before a byte of it is written.
 func skipBytes(resp *http.Response, offset, size int64) (int64, error) {
 	rest, skip := size, offset
 	if resp.StatusCode == http.StatusPartialContent {
@@ -101,9 +101,9 @@ func skipBytes(resp *http.Response, offset, size int64) (int64, error) {
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, bufferSize); return &b }}
 
-// copyAll copies exactly n bytes from r to w and sees to it that r ends there.
-// Whole buffers are written: over TLS a read brings 16 KiB at most, and a
-// system call for each is a cost. It returns how many bytes w took.
+// copyAll copies exactly n bytes from r to w and checks that r ends there. It
+// writes whole buffers: over TLS a read returns at most 16 KiB, and a write for
+// each would cost a system call. It returns the number of bytes that w took.
 func copyAll(w io.Writer, r io.Reader, n int64) (int64, error) {
 	p := buffers.Get().(*[]byte)
 	defer buffers.Put(p)

@@ -20,9 +20,8 @@ import (
 	"golang.org/x/net/http/httpproxy"
 )
 
-// A Credential is a user's right at one registry. The zero Username with a
-// Password is a token that the registry exchanges for access ("identity
-// token").
+// A Credential is a user's right at one registry. A Password without a Username
+// is a token that the registry exchanges for access ("identity token").
 type Credential struct {
 	Registry           string // host[:port] as references name it, "docker.io" for Docker Hub
 	Username, Password string
@@ -45,21 +44,21 @@ type Options struct {
 	Insecure       []string      // registries that may be asked without verified TLS: host[:port], or http://host[:port] where it speaks plain http
 	Credentials    []Credential  // used before the auth files
 	UserAgent      string        // "" means "sealer"
-	Jobs           int           // blobs at a time over all registries; 0 means 8. Of requests there are twice as many, see requestsPerJob
+	Jobs           int           // blobs at a time over all registries; 0 means 8. Requests are limited to twice as many, see requestsPerJob
 	Retries        int           // further attempts after a transient failure; 0 means 5, negative none
 	Backoff        time.Duration // before the first further attempt, then doubled; 0 means 250 ms
-	Stall          time.Duration // a transfer without a byte for so long is broken off and resumed; 0 means 60 s
+	Stall          time.Duration // a transfer without a byte for so long is cut off and resumed; 0 means 60 s
 	Logger         *slog.Logger  // nil discards
 }
 
-// DefaultJobs is how many transfers run at a time when nothing else is said.
-// Measured at 30 ms round trip: 4 give 1.1 times the wall time of 8, and 16 are
-// no better.
+// DefaultJobs is the default number of concurrent transfers. Measured at 30 ms
+// round trip: 4 take 1.1 times the wall time of 8, and 16 are no better.
 const DefaultJobs = 8
 
-// requestsPerJob is how many requests are in flight, and connections kept, for
-// each blob that may be: manifests and HEADs are so small that only round trips
-// count, and 16 at a time take half the rounds of 8. Blobs gain nothing by it.
+// requestsPerJob is the number of requests in flight, and of connections kept,
+// for each concurrent blob. Manifests and HEADs are so small that only round
+// trips count: 16 at a time take half the rounds of 8. Blobs gain nothing from
+// it.
 const requestsPerJob = 2
 
 // A Client reads from and writes to registries. It is safe for concurrent use.
@@ -69,7 +68,7 @@ type Client struct {
 	retries int         // further attempts after a transient failure
 }
 
-// shared is what all Clients made by As have in common.
+// shared is the state that all Clients made by As share.
 type shared struct {
 	o     Options
 	sys   *types.SystemContext
@@ -82,27 +81,26 @@ type shared struct {
 	preferred map[string]string // repository name -> location that answered last
 }
 
-// A Source gives the content that Push sends.
+// A Source has the blobs that Push sends.
 type Source interface {
 	// OpenBlob returns a blob's file, for the caller to close.
 	OpenBlob(ctx context.Context, d digest.Digest) (*os.File, error)
 }
 
-// A Sink takes the content that Pull brings.
+// A Sink takes the content that Pull and Walk fetch.
 type Sink interface {
-	// HasBlob reports whether d is there, whole and verified.
+	// HasBlob reports whether the sink has d, whole and verified.
 	HasBlob(ctx context.Context, d digest.Digest) (bool, error)
 	// ReadBlob returns a blob of at most limit bytes.
 	ReadBlob(ctx context.Context, d digest.Digest, limit int64) ([]byte, error)
-	// PutBlob stores what write writes as desc, after it has checked size and
-	// digest; its error names the blob. It does not call write when the blob is
-	// there already, and only
-	// one caller at a time calls it for a digest.
+	// PutBlob stores the bytes that write writes as desc, after it has checked
+	// size and digest. Its error names the blob. It does not call write when the
+	// sink has the blob, and only one caller at a time calls write for a digest.
 	PutBlob(ctx context.Context, desc ocispec.Descriptor, write func(w io.Writer) error) error
 }
 
-// An Event tells what a transfer does. Done and Total are bytes over the whole
-// run.
+// An Event reports the progress of a transfer. Done and Total are bytes over the
+// whole run.
 type Event struct {
 	Op        string        // "resolve", "fetch", "push", "mount", "exists" (the target has it) or "manifest"
 	Reference string        // the image, when the event belongs to one
@@ -113,7 +111,8 @@ type Event struct {
 	Total     int64
 }
 
-// New returns a Client. It reads registries.conf, and fails when that is wrong.
+// New returns a Client. It reads registries.conf, and fails if that file is
+// wrong.
 func New(o Options) (*Client, error) {
 	o.Jobs = cmp.Or(max(o.Jobs, 0), DefaultJobs)
 	o.Retries = cmp.Or(o.Retries, 5)
@@ -161,7 +160,7 @@ func (c *Client) As(cred *Credential) *Client {
 	return &Client{shared: c.shared, cred: cred, retries: c.retries}
 }
 
-// hasty returns a Client that does not try again after a transient failure.
-func (c *Client) hasty() *Client { return &Client{shared: c.shared, cred: c.cred} }
+// withoutRetry returns a Client that does not try again after a transient failure.
+func (c *Client) withoutRetry() *Client { return &Client{shared: c.shared, cred: c.cred} }
 
 func (s *shared) proxyFor(r *http.Request) (*url.URL, error) { return s.proxy(r.URL) }

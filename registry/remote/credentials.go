@@ -9,9 +9,9 @@ import (
 	"github.com/containers/image/v5/pkg/docker/config"
 )
 
-// credentials returns what to show t's registry, or nil for nothing: the
-// credential of As, then those of Options, then the auth files and credential
-// helpers, in which an entry for the repository goes before one for the
+// credentials returns the credentials for t's registry, or nil for none. The
+// credential of As comes first, then those of Options, then the auth files and
+// credential helpers, where an entry for the repository wins over one for the
 // registry.
 func (c *Client) credentials(t target) (*Credential, error) {
 	if c.cred != nil && sameRegistry(c.cred.Registry, t.host) {
@@ -50,9 +50,10 @@ func sameRegistry(name string, h *host) bool {
 }
 
 // Login checks user and password at registry, a host[:port] as references name
-// it, and only then saves them: in the credential helper that is configured
-// for it, else in the auth file. It returns where, for people to read. The
-// error wraps ErrUnauthorized when the registry refuses them.
+// it, and saves them only if the registry accepts them: in the credential helper
+// that is configured for the registry, else in the auth file. It returns the
+// place in words for people. The error wraps ErrUnauthorized when the registry
+// refuses.
 func (c *Client) Login(ctx context.Context, registry, user, password string) (string, error) {
 	h, err := c.host(registry, c.insecureByConf(registry))
 	if err != nil {
@@ -71,7 +72,7 @@ func (c *Client) Login(ctx context.Context, registry, user, password string) (st
 	return where, nil
 }
 
-// ErrNotLoggedIn tells that there was nothing to log out of.
+// ErrNotLoggedIn is returned by Logout when no credentials are saved.
 var ErrNotLoggedIn = errors.New("not logged in")
 
 // Logout removes the credentials for registry from the auth file and the

@@ -30,17 +30,17 @@ var (
 	ErrOffline      = errors.New("not in the store, and offline")
 )
 
-// statusError is an answer that was not what was asked for.
+// statusError is an answer with another status than the request wants.
 type statusError struct {
-	what       string // method and URL, without query
+	request    string // method and URL, without query
 	status     int
-	detail     string // what the registry says about it
+	detail     string // the registry's own explanation
 	retryAfter time.Duration
-	served     int64 // of 429: what the host had served until then
+	served     int64 // of 429: the requests that the host had served until then
 }
 
 func (e *statusError) Error() string {
-	s := fmt.Sprintf("%s: %d %s", e.what, e.status, http.StatusText(e.status))
+	s := fmt.Sprintf("%s: %d %s", e.request, e.status, http.StatusText(e.status))
 	if e.detail != "" {
 		s += ": " + e.detail
 	}
@@ -57,19 +57,19 @@ func (e *statusError) Is(target error) bool {
 	return false
 }
 
-// newStatusError reads the errors that resp's body lists, as the distribution
-// specification has them. The text is the registry's: it is shortened, and
-// cleaned of what could disturb a terminal.
+// newStatusError reads the errors in resp's body, as the distribution
+// specification defines them. The text comes from the registry: it is shortened,
+// and control characters that could disturb a terminal are removed.
 func newStatusError(resp *http.Response) *statusError {
 	e := &statusError{
-		what:       describe(resp.Request.Method, resp.Request.URL),
+		request:    describe(resp.Request.Method, resp.Request.URL),
 		status:     resp.StatusCode,
 		retryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now()),
 	}
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, 8<<10))
 	var body struct {
 		Errors  []struct{ Code, Message string }
-		Details string // what token servers answer
+		Details string // the field that token servers use
 		Message string
 	}
 	if json.Unmarshal(b, &body) != nil {
@@ -106,7 +106,7 @@ func describe(method string, u *url.URL) string {
 }
 
 // retryAfter reads the Retry-After header: seconds or a date. The wait is
-// bounded, since a registry must not hold a build for hours.
+// bounded, because a registry must not hold a build for hours.
 func retryAfter(h string, now time.Time) time.Duration {
 	const most = 2 * time.Minute
 	var d time.Duration
@@ -118,32 +118,32 @@ func retryAfter(h string, now time.Time) time.Duration {
 	return min(max(d, 0), most)
 }
 
-// errStalled ends a transfer that brings nothing any more.
+// errStalled ends a transfer in which no byte arrives any more.
 var errStalled = errors.New("no data for too long")
 
 // errTruncated ends a transfer that stopped before its end.
 var errTruncated = errors.New("the transfer broke off")
 
-// errRefreshed tells that a token had run out during an upload, and that a new
-// one is there for the next attempt.
+// errRefreshed says that a token expired during an upload and that the next
+// attempt has a new one.
 var errRefreshed = errors.New("the registry refused an expired token")
 
-// sinkError is a failure of the side that is written to: no reason to ask the
-// registry again.
+// sinkError is a failure of the sink, or of the source of a push. Asking the
+// registry again would not help.
 type sinkError struct{ error }
 
 func (e sinkError) Unwrap() error { return e.error }
 
-// unreachedError is the failure to connect to a host that has never answered:
-// its name or its port is wrong, or it is down, more likely than not. One more
-// attempt is made, at once almost. A host that has answered is waited for as for
-// any transient failure: it may be restarting.
+// unreachedError is the failure to connect to a host that has never answered. Its
+// name or port is probably wrong, or it is down, so only one more attempt is
+// made, almost at once. A host that has answered before may be restarting, and is
+// retried as after any transient failure.
 type unreachedError struct{ error }
 
 func (e unreachedError) Unwrap() error { return e.error }
 
-// unreached makes err an unreachedError when it is that no connection to h came
-// about, and none ever did.
+// unreached makes err an unreachedError when it is a failed connection to h and h
+// has never answered.
 func (h *host) unreached(err error) error {
 	var op *net.OpError
 	var dns *net.DNSError
@@ -193,7 +193,7 @@ func transient(ctx context.Context, err error) bool {
 	return true // connection refused, reset, timed out, cut
 }
 
-// plainHTTP says in a user's words that a server answered a TLS handshake in
+// plainHTTP explains, in a user's words, a server that answers a TLS handshake in
 // plain http.
 func plainHTTP(err error) error {
 	var record tls.RecordHeaderError
@@ -203,8 +203,8 @@ func plainHTTP(err error) error {
 	return err
 }
 
-// oneLine joins errors so that they print as one line: they are the ways in
-// which one thing failed.
+// oneLine joins errors into an error of one line. They are the ways in which one
+// operation failed.
 func oneLine(errs []error) error {
 	if len(errs) == 1 {
 		return errs[0]

@@ -14,13 +14,13 @@ import (
 	"github.com/clusterimage/sealer/registry/ref"
 )
 
-// smallBlob is what a blob may have to be a matter of round trips, not of the
-// line's rate.
+// smallBlob is the size up to which the time for a blob is round trips and not
+// the line's rate.
 const smallBlob = 128 << 10
 
-// Fetch brings blobs into sink, jobs at a time, and reports every failure by
-// digest. Each blob is asked for at the first of its origins; where that does
-// not have it, at the next.
+// Fetch copies blobs into sink, jobs at a time, and returns every failure by
+// digest. Each blob is requested from the first of its origins, and from the next
+// if that one does not have it.
 func Fetch(ctx context.Context, sink Sink, blobs []Wanted, jobs int) map[digest.Digest]error {
 	byDigest := map[digest.Digest]Wanted{}
 	var descs []ocispec.Descriptor
@@ -31,7 +31,7 @@ func Fetch(ctx context.Context, sink Sink, blobs []Wanted, jobs int) map[digest.
 	failed := map[digest.Digest]error{}
 	var mu sync.Mutex // guards failed
 	transfer(descs, jobs, func(d ocispec.Descriptor) {
-		if err := byDigest[d.Digest].fetch(ctx, sink); err != nil { // the sink names the blob
+		if err := byDigest[d.Digest].fetch(ctx, sink); err != nil { // the sink's error names the blob
 			mu.Lock()
 			defer mu.Unlock()
 			failed[d.Digest] = err
@@ -42,10 +42,11 @@ func Fetch(ctx context.Context, sink Sink, blobs []Wanted, jobs int) map[digest.
 
 // transfer calls do for each of blobs, jobs at a time, largest first.
 //
-// That keeps the connections busy to the end: 0.91 times the wall time of
-// fetching in the order of the manifests, at 30 ms with a limited rate. The
-// many small blobs, configs above all, would come last then, a round trip or
-// more each with the line idle; so one of the jobs takes them meanwhile.
+// Largest first keeps the connections busy to the end: 0.91 times the wall time
+// of fetching in the order of the manifests, at 30 ms with a limited rate. The
+// many small blobs, mostly configs, would then come last, each costing a round
+// trip or more with the line idle. So one of the jobs takes the small blobs
+// meanwhile.
 func transfer(blobs []ocispec.Descriptor, jobs int, do func(ocispec.Descriptor)) {
 	q := &queue{blobs: slices.Clone(blobs)}
 	slices.SortStableFunc(q.blobs, func(a, b ocispec.Descriptor) int { return cmp.Compare(b.Size, a.Size) })
@@ -64,14 +65,14 @@ func transfer(blobs []ocispec.Descriptor, jobs int, do func(ocispec.Descriptor))
 	workers.Wait()
 }
 
-// A queue gives out blobs that are sorted, largest first.
+// A queue hands out blobs that are sorted, largest first.
 type queue struct {
 	mu    sync.Mutex
 	blobs []ocispec.Descriptor
 }
 
-// next takes the largest blob; for the worker that sees to the small ones the
-// smallest, while there are such.
+// next returns the largest blob left. For the worker with small set it returns
+// the smallest, as long as that is below smallBlob.
 func (q *queue) next(small bool) (d ocispec.Descriptor, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -87,14 +88,14 @@ func (q *queue) next(small bool) (d ocispec.Descriptor, ok bool) {
 	return d, true
 }
 
-// Wanted is a blob to fetch, and where it is.
+// Wanted is a blob to fetch, and the places that have it.
 type Wanted struct {
 	ocispec.Descriptor
 	From     []Origin
 	Progress func(n int) // called with each number of bytes that arrives; may be nil
 }
 
-// Origin is a place where a blob is.
+// Origin is a place that has a blob.
 type Origin struct {
 	Client *Client
 	Image  ref.Reference
@@ -120,8 +121,8 @@ func (b Wanted) fetch(ctx context.Context, sink Sink) error {
 			return nil
 		}
 		errs = append(errs, err)
-		// Another repository may give what this one refuses; it cannot help when
-		// the disk is full or the user has gone.
+		// Another repository may allow access that this one refuses. It cannot
+		// help when the disk is full or the user has gone.
 		if ctx.Err() != nil || !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrUnauthorized) {
 			break
 		}

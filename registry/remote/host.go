@@ -18,22 +18,22 @@ import (
 	"github.com/containers/image/v5/pkg/tlsclientconfig"
 )
 
-// hostKey tells hosts apart: registries.conf may call a registry insecure under
-// one prefix and not under another.
+// hostKey identifies a host and its trust: registries.conf may call a registry
+// insecure under one prefix and not under another.
 type hostKey struct {
 	name     string
 	insecure bool
 }
 
-// host is one registry server: how to reach it, and what it asks for.
+// host is one registry server: the way to connect to it, and its state.
 type host struct {
 	name     string // as references name it: "docker.io"
 	addr     string // host[:port] to connect to
 	insecure bool   // the user allowed unverified TLS and plain http
 	rt       http.RoundTripper
-	answered atomic.Bool  // whatever it was
+	answered atomic.Bool  // with any status
 	served   atomic.Int64 // requests that did not fail
-	busy     atomic.Int64 // no request before this time, nanoseconds since 1970: the host asked for it
+	busy     atomic.Int64 // no request before this time, nanoseconds since 1970: the host asked for a pause
 
 	mu     sync.Mutex
 	scheme string // "" until an insecure host has been probed
@@ -74,11 +74,11 @@ func (s *shared) host(name string, insecure bool) (*host, error) {
 	return h, nil
 }
 
-// transport speaks HTTP/1.1 only, a connection for each request in flight.
-// Go would choose HTTP/2 by itself over TLS, and then carry all blobs of a host
-// in one connection: measured 2.5 times slower on a link whose rate a
-// connection is limited by, with 1.4 times the CPU. Connections are kept:
-// 1.2 times faster at 30 ms.
+// transport speaks HTTP/1.1 only, with a connection for each request in flight.
+// Over TLS Go would choose HTTP/2 and carry all blobs of a host in one
+// connection: measured 2.5 times slower on a link that limits the rate of a
+// connection, with 1.4 times the CPU. Connections are kept: 1.2 times faster at
+// 30 ms.
 func (s *shared) transport(c *tls.Config) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -91,15 +91,14 @@ func (s *shared) transport(c *tls.Config) *http.Transport {
 		MaxConnsPerHost:       requestsPerJob * s.o.Jobs,
 		MaxIdleConnsPerHost:   requestsPerJob * s.o.Jobs,
 		IdleConnTimeout:       90 * time.Second,
-		DisableCompression:    true, // bytes as they are; layers are compressed already
+		DisableCompression:    true, // bytes as they are: layers are compressed already
 		ReadBufferSize:        64 << 10,
 		ExpectContinueTimeout: time.Second,
 	}
 }
 
 // tlsConfig builds h's TLS settings from certs.d. A file there that cannot be
-// used is an error: going on with other settings than the user asked for is
-// not an option.
+// used is an error: the user asked for settings that cannot be had.
 func (s *shared) tlsConfig(h *host) (*tls.Config, error) {
 	c := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
@@ -120,15 +119,15 @@ func (s *shared) tlsConfig(h *host) (*tls.Config, error) {
 	return c, nil
 }
 
-// rest keeps all requests away from h for the time that it asked for. Else those
-// that it has not refused yet would be refused meanwhile, one by one.
+// rest delays all requests to h by d, the pause that h asked for with a 429.
+// Without it, h would refuse the other waiting requests one by one.
 func (h *host) rest(d time.Duration) {
 	until := time.Now().Add(d).UnixNano()
 	for old := h.busy.Load(); old < until && !h.busy.CompareAndSwap(old, until); old = h.busy.Load() {
 	}
 }
 
-// rested waits until h may be asked.
+// rested waits until requests to h are allowed again.
 func (h *host) rested(ctx context.Context) error {
 	for {
 		left := h.busy.Load() - time.Now().UnixNano()
@@ -143,8 +142,8 @@ func (h *host) rested(ctx context.Context) error {
 	}
 }
 
-// certDirs lists where certificates for h are looked for, first wins: as
-// podman does, see containers-certs.d(5).
+// certDirs returns the directories with certificates for h; the first that exists
+// wins. The order is podman's, see containers-certs.d(5).
 func (s *shared) certDirs(h *host) []string {
 	parents := []string{s.o.CertsDir}
 	if s.o.CertsDir == "" {
@@ -163,7 +162,7 @@ func (s *shared) certDirs(h *host) []string {
 	return dirs
 }
 
-// checkAuthorities refuses a *.crt without a certificate, which the standard
+// checkAuthorities refuses a *.crt file without a certificate, which the standard
 // library would pass over.
 func checkAuthorities(dir string) error {
 	files, err := filepath.Glob(filepath.Join(dir, "*.crt"))
@@ -186,8 +185,8 @@ func checkAuthorities(dir string) error {
 	return nil
 }
 
-// base returns h's scheme and address. An insecure host is asked once which
-// scheme it speaks: https first, so that what can be encrypted is. A host that
+// base returns h's scheme and address. An insecure host is probed once for its
+// scheme, https first, so that a transfer is encrypted if it can be. A host that
 // the user did not call insecure is only ever asked over verified https.
 func (c *Client) base(ctx context.Context, h *host) (string, error) {
 	h.mu.Lock()

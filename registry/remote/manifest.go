@@ -13,49 +13,41 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/registry/ref"
 )
 
-// MaxManifest is the most bytes that a manifest or an index may have, as the
-// OCI distribution specification has it.
+// MaxManifest is the maximum size of a manifest or an index in bytes, as the OCI
+// distribution specification recommends.
 const MaxManifest = 4 << 20
 
-// Media types of Docker's image manifest, version 2, schema 2, and of its
-// manifest list.
+// Media types of Docker's manifests before schema 2, which are refused by name.
 const (
-	MediaTypeDockerManifest = "application/vnd.docker.distribution.manifest.v2+json"
-	MediaTypeDockerList     = "application/vnd.docker.distribution.manifest.list.v2+json"
-	mediaTypeSchema1        = "application/vnd.docker.distribution.manifest.v1+json"
-	mediaTypeSchema1Signed  = "application/vnd.docker.distribution.manifest.v1+prettyjws"
+	mediaTypeSchema1       = "application/vnd.docker.distribution.manifest.v1+json"
+	mediaTypeSchema1Signed = "application/vnd.docker.distribution.manifest.v1+prettyjws"
 )
 
 var accept = []string{strings.Join([]string{
-	ocispec.MediaTypeImageIndex, MediaTypeDockerList, ocispec.MediaTypeImageManifest, MediaTypeDockerManifest,
+	ocispec.MediaTypeImageIndex, platform.MediaTypeDockerList, ocispec.MediaTypeImageManifest, platform.MediaTypeDockerManifest,
 }, ", ")}
 
-func isIndex(mediaType string) bool {
-	return mediaType == ocispec.MediaTypeImageIndex || mediaType == MediaTypeDockerList
-}
-
-func isManifest(mediaType string) bool {
-	return mediaType == ocispec.MediaTypeImageManifest || mediaType == MediaTypeDockerManifest
-}
-
-// Refresh asks which manifest the tag of r names now, known being the last that
-// it named. The content is nil when that is so, or when the registry told the
-// digest only. A verified content comes with its descriptor.
+// Refresh asks which manifest the tag of r names now. known is the digest that
+// the tag named last. The content is nil when the tag still names known, or when
+// the registry returned only the digest; otherwise it is verified and comes with
+// its descriptor.
 //
-// It is one request either way: a GET on condition that the tag has moved, which
-// saves the round trip of a HEAD before it when it has; registries that know no
-// conditions send the manifest. Docker Hub is asked with HEAD, since it counts
-// every GET of a manifest, and lets a user make a hundred or two in six hours.
+// Refresh sends one request. For most registries that is a GET with
+// If-None-Match, which saves the round trip of a HEAD when the tag has moved. A
+// registry that ignores the condition sends the manifest. Docker Hub gets a HEAD,
+// because it counts every GET of a manifest against a limit of one or two hundred
+// in six hours.
 func (c *Client) Refresh(ctx context.Context, r ref.Reference, known digest.Digest) (ocispec.Descriptor, []byte, error) {
 	var (
 		d ocispec.Descriptor
 		b []byte
 	)
 	err := c.read(ctx, r, func(c *Client, t target) (err error) {
-		if t.host.name == ref.DefaultRegistry {
+		if t.host.name == ref.DockerHub {
 			d, err = c.head(ctx, t, r)
 			if err != nil || d.Digest != "" {
 				return err
@@ -67,8 +59,8 @@ func (c *Client) Refresh(ctx context.Context, r ref.Reference, known digest.Dige
 	return d, b, err
 }
 
-// head asks for the descriptor of the tag r. It is zero where the registry does
-// not say the digest, or knows no HEAD.
+// head returns the descriptor of the tag r. It is zero when the registry does not
+// send the digest, or does not support HEAD.
 func (c *Client) head(ctx context.Context, t target, r ref.Reference) (ocispec.Descriptor, error) {
 	q := manifestRequest(http.MethodHead, t, r)
 	q.ok = []int{http.StatusOK, http.StatusMethodNotAllowed, http.StatusNotImplemented}
@@ -91,18 +83,20 @@ func (c *Client) head(ctx context.Context, t target, r ref.Reference) (ocispec.D
 	return d, nil
 }
 
-// Manifest returns the descriptor and the bytes of the manifest or index r: of
-// r's digest where it has one, else of its tag. The bytes are verified: against
-// r's digest, else against the digest that the registry announces. The error
-// wraps ErrDigest when they do not match, ErrUnsupported for what is neither an
-// OCI nor a Docker schema 2 manifest or index.
+// Manifest returns the descriptor and the bytes of the manifest or index r: by
+// r's digest if it has one, else by its tag. The bytes are verified against r's
+// digest, else against the digest that the registry announces. The error wraps
+// ErrDigest when they do not match, and ErrUnsupported for anything but an OCI or
+// Docker schema 2 manifest or index.
 func (c *Client) Manifest(ctx context.Context, r ref.Reference) (ocispec.Descriptor, []byte, error) {
 	var (
 		d ocispec.Descriptor
 		b []byte
 	)
-	if err := checkDigest(r.Digest); err != nil {
-		return d, nil, err
+	if r.Digest != "" {
+		if err := checkDigest(r.Digest); err != nil {
+			return d, nil, err
+		}
 	}
 	err := c.read(ctx, r, func(c *Client, t target) (err error) {
 		d, b, err = c.manifest(ctx, t, r, "")
@@ -124,15 +118,15 @@ func manifestRequest(method string, t target, r ref.Reference) request {
 	}
 }
 
-// manifest reads r from t; nothing when it still has the digest known, which may
-// be "".
+// manifest reads r from t. With known the request is conditional: if the tag
+// still has the digest known, no content is returned.
 func (c *Client) manifest(ctx context.Context, t target, r ref.Reference, known digest.Digest) (ocispec.Descriptor, []byte, error) {
 	var (
 		d ocispec.Descriptor
 		b []byte
 	)
 	q := manifestRequest(http.MethodGet, t, r)
-	if known != "" && r.Digest == "" { // distribution answers 304 to its own digest even for what it lacks
+	if known != "" && r.Digest == "" { // by digest distribution answers 304 even if it lacks the manifest
 		q.header.Set("If-None-Match", `"`+known.String()+`"`)
 		q.ok = []int{http.StatusOK, http.StatusNotModified}
 	}
@@ -146,15 +140,15 @@ func (c *Client) manifest(ctx context.Context, t target, r ref.Reference, known 
 			d, b = ocispec.Descriptor{Digest: known}, nil
 			return false, nil
 		}
-		what := describe(q.method, resp.Request.URL)
+		op := describe(q.method, resp.Request.URL)
 		if resp.ContentLength > MaxManifest {
-			return false, fmt.Errorf("%s: a manifest of %d bytes, the limit is %d: %w", what, resp.ContentLength, MaxManifest, ErrUnsupported)
+			return false, fmt.Errorf("%s: a manifest of %d bytes, the limit is %d: %w", op, resp.ContentLength, MaxManifest, ErrUnsupported)
 		}
 		if b, err = io.ReadAll(io.LimitReader(resp.Body, MaxManifest+1)); err != nil {
-			return false, fmt.Errorf("%s: %w", what, err)
+			return false, fmt.Errorf("%s: %w", op, err)
 		}
 		if len(b) > MaxManifest {
-			return false, fmt.Errorf("%s: a manifest of more than %d bytes: %w", what, MaxManifest, ErrUnsupported)
+			return false, fmt.Errorf("%s: a manifest of more than %d bytes: %w", op, MaxManifest, ErrUnsupported)
 		}
 		d = ocispec.Descriptor{MediaType: mediaType(resp.Header), Digest: digest.FromBytes(b), Size: int64(len(b))}
 		want := r.Digest
@@ -162,7 +156,7 @@ func (c *Client) manifest(ctx context.Context, t target, r ref.Reference, known 
 			want = digest.Digest(resp.Header.Get("Docker-Content-Digest"))
 		}
 		if want != "" && want != d.Digest {
-			return false, fmt.Errorf("%s: the manifest's digest is %s, not %s: %w", what, d.Digest, want, ErrDigest)
+			return false, fmt.Errorf("%s: the manifest's digest is %s, not %s: %w", op, d.Digest, want, ErrDigest)
 		}
 		return false, nil
 	})
@@ -185,17 +179,10 @@ func mediaType(h http.Header) string {
 	return t
 }
 
-// checkDigest accepts "" and a well-formed SHA-256 digest, the only kind that
-// the store keeps.
+// checkDigest is ref.CheckDigest, with errors that wrap ErrUnsupported.
 func checkDigest(d digest.Digest) error {
-	if d == "" || ref.IsSHA256(d) {
-		return nil
-	}
-	if err := d.Validate(); err != nil {
-		return fmt.Errorf("digest %q: %w", printable(d.String(), 100), err)
-	}
-	if d.Algorithm() != digest.SHA256 {
-		return fmt.Errorf("digest %s: only sha256 is kept: %w", d, ErrUnsupported)
+	if err := ref.CheckDigest(d); err != nil {
+		return fmt.Errorf("%w: %w", err, ErrUnsupported)
 	}
 	return nil
 }
@@ -210,12 +197,12 @@ type Parsed struct {
 }
 
 // IsIndex reports whether p is an index or a Docker manifest list.
-func (p *Parsed) IsIndex() bool { return isIndex(p.MediaType) }
+func (p *Parsed) IsIndex() bool { return platform.IsIndex(p.MediaType) }
 
-// ParseManifest decodes a manifest or an index. mediaType is what its
-// descriptor or the HTTP header says; the document's own mediaType must not
-// contradict it. The error wraps ErrUnsupported for schema 1 and other kinds,
-// and for a document that could be read as both kinds (CVE-2021-41190).
+// ParseManifest decodes a manifest or an index. mediaType comes from the
+// descriptor or the HTTP header; the document's own mediaType must not contradict
+// it. The error wraps ErrUnsupported for schema 1 and other kinds, and for a
+// document that could be read as both a manifest and an index (CVE-2021-41190).
 func ParseManifest(mediaType string, b []byte) (*Parsed, error) {
 	var doc struct {
 		SchemaVersion int                   `json:"schemaVersion"`
@@ -228,7 +215,7 @@ func ParseManifest(mediaType string, b []byte) (*Parsed, error) {
 	if err := json.Unmarshal(b, &doc); err != nil {
 		return nil, fmt.Errorf("manifest: content of type %q is not JSON: %w", printable(mediaType, 100), err)
 	}
-	known := isIndex(mediaType) || isManifest(mediaType)
+	known := platform.IsIndex(mediaType) || platform.IsManifest(mediaType)
 	switch {
 	case mediaType == mediaTypeSchema1, mediaType == mediaTypeSchema1Signed, doc.SchemaVersion == 1:
 		return nil, fmt.Errorf("a Docker schema 1 manifest, which has no place in current runtimes; push the image again with a current tool: %w", ErrUnsupported)
@@ -246,10 +233,10 @@ func ParseManifest(mediaType string, b []byte) (*Parsed, error) {
 	switch {
 	case doc.Manifests != nil && (doc.Layers != nil || doc.Config != nil || doc.FSLayers != nil):
 		return nil, fmt.Errorf("manifest: it is a manifest and an index at once: %w", ErrUnsupported)
-	case isIndex(mediaType) && doc.Manifests != nil:
+	case platform.IsIndex(mediaType) && doc.Manifests != nil:
 		p.Manifests = *doc.Manifests
 		all = p.Manifests
-	case isManifest(mediaType) && doc.Config != nil:
+	case platform.IsManifest(mediaType) && doc.Config != nil:
 		p.Config = *doc.Config
 		if doc.Layers != nil {
 			p.Layers = *doc.Layers
@@ -260,7 +247,7 @@ func ParseManifest(mediaType string, b []byte) (*Parsed, error) {
 	}
 	sizes := map[digest.Digest]int64{}
 	for _, d := range all {
-		if err := checkDigest(d.Digest); err != nil || d.Digest == "" || d.Size < 0 {
+		if !ref.IsSHA256(d.Digest) || d.Size < 0 {
 			return nil, fmt.Errorf("manifest: descriptor %q of %d bytes: %w", printable(d.Digest.String(), 100), d.Size, ErrUnsupported)
 		}
 		if size, ok := sizes[d.Digest]; ok && size != d.Size {

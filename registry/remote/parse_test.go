@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/clusterimage/sealer/registry/platform"
 )
 
 func TestParseChallenge(t *testing.T) {
@@ -78,7 +80,7 @@ func FuzzParseManifest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if isIndex(p.MediaType) == isManifest(p.MediaType) {
+		if platform.IsIndex(p.MediaType) == platform.IsManifest(p.MediaType) {
 			t.Errorf("media type %q", p.MediaType)
 		}
 		all := append(p.Manifests, p.Layers...)

@@ -16,12 +16,14 @@ import (
 type PullOptions struct {
 	Platforms []ocispec.Platform // of an index, fetch these only; empty means all
 	Progress  func(Event)        // called concurrently; nil for none
+	// Accept judges the image when its manifests are in the sink and none of its
+	// layers is fetched. Its error ends the pull; nil accepts every image.
+	Accept func(context.Context, *Content) error
 }
 
-// Pull brings the image from into sink: manifests first, then the blobs that
-// sink lacks, largest first. It returns the descriptor of the manifest or index
-// that from names. An index is kept whole, also where only some platforms are
-// fetched.
+// Pull copies the image from into sink: manifests first, then the blobs that sink
+// lacks, largest first. It returns the descriptor of the manifest or index that
+// from names. An index is kept whole, even if only some platforms are fetched.
 func (c *Client) Pull(ctx context.Context, sink Sink, from ref.Reference, o PullOptions) (ocispec.Descriptor, error) {
 	fail := func(err error) (ocispec.Descriptor, error) {
 		return ocispec.Descriptor{}, fmt.Errorf("pull %s: %w", from, err)
@@ -29,6 +31,11 @@ func (c *Client) Pull(ctx context.Context, sink Sink, from ref.Reference, o Pull
 	content, err := c.Walk(ctx, sink, from, WalkOptions{Platforms: o.Platforms})
 	if err != nil {
 		return fail(err)
+	}
+	if o.Accept != nil {
+		if err := o.Accept(ctx, content); err != nil {
+			return fail(err)
+		}
 	}
 	meter := meter{report: o.Progress, reference: from.String()}
 	var missing []Wanted

@@ -3,12 +3,14 @@ package remote_test
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/registry/registrytest"
 	"github.com/clusterimage/sealer/registry/remote"
 )
@@ -111,7 +113,7 @@ func TestPushToARegistryThatLies(t *testing.T) {
 	one := from.Content("one:1")
 	// The old manifest lists all blobs of the new one; none of them is there.
 	old := append([]byte(" "), one.Blobs[one.Root.Digest]...)
-	to.SetManifest("library/copy", "1", remote.MediaTypeDockerManifest, old)
+	to.SetManifest("library/copy", "1", platform.MediaTypeDockerManifest, old)
 	s, c := newStore(t), newClient(t, options(t, from, to))
 	d, err := c.Pull(t.Context(), s, from.Ref("one:1"), remote.PullOptions{})
 	if err != nil {
@@ -201,5 +203,34 @@ func TestPushOfWhatIsNotThere(t *testing.T) {
 	}
 	if n := to.Count(registrytest.Upload); n != 0 {
 		t.Errorf("%d requests to upload before it was noticed", n)
+	}
+}
+
+// A tag beside a digest is never passed over in silence: the push is refused,
+// before the target is asked for anything.
+func TestPushToATagAndADigest(t *testing.T) {
+	t.Parallel()
+	from := newUpstream(t, registrytest.Options{})
+	to := newUpstream(t, registrytest.Options{Images: []registrytest.Image{{Name: "other:1"}}})
+	s, c := newStore(t), newClient(t, options(t, from, to))
+	d, err := c.Pull(t.Context(), s, from.Ref("one:1"), remote.PullOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	byDigest := to.Ref("one@" + d.Digest.String())
+	if err := c.Push(t.Context(), s, d, byDigest, remote.PushOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	to.ResetRequests()
+	err = c.Push(t.Context(), s, d, to.Ref("one:new@"+d.Digest.String()), remote.PushOptions{})
+	if err == nil || !strings.Contains(err.Error(), "a tag or a digest, not both") {
+		t.Errorf("a tag and a digest: %v", err)
+	}
+	other := to.Ref("one@" + digest.FromString("other").String())
+	if err := c.Push(t.Context(), s, d, other, remote.PushOptions{}); !errors.Is(err, remote.ErrDigest) {
+		t.Errorf("another image's digest: %v", err)
+	}
+	if got := to.Requests(); len(got) != 0 {
+		t.Errorf("refused pushes asked for %+v", got)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/registrytest"
 	"github.com/clusterimage/sealer/registry/remote"
@@ -364,7 +365,7 @@ func TestBadManifests(t *testing.T) {
 		{"nested index", ocispec.MediaTypeImageIndex, nested, "index inside an index", remote.ErrUnsupported},
 		{"huge child", ocispec.MediaTypeImageIndex, huge, "99999999999 bytes", remote.ErrUnsupported},
 		{"both kinds", ocispec.MediaTypeImageManifest, `{"schemaVersion":2,"config":{},"layers":[],"manifests":[]}`, "at once", remote.ErrUnsupported},
-		{"other type", remote.MediaTypeDockerManifest, strings.Replace(good, remote.MediaTypeDockerManifest, ocispec.MediaTypeImageManifest, 1), "says itself", remote.ErrUnsupported},
+		{"other type", platform.MediaTypeDockerManifest, strings.Replace(good, platform.MediaTypeDockerManifest, ocispec.MediaTypeImageManifest, 1), "says itself", remote.ErrUnsupported},
 		{"no JSON", ocispec.MediaTypeImageManifest, `<html>`, "manifest", errAny},
 		{"some JSON", "application/json", `{"a":1}`, "no image manifest", remote.ErrUnsupported},
 		{"digest", ocispec.MediaTypeImageManifest, `{"schemaVersion":2,"config":{"digest":"sha256:../../x","size":1},"layers":[]}`, "descriptor", remote.ErrUnsupported},
@@ -382,7 +383,7 @@ func TestBadManifests(t *testing.T) {
 	}
 	// The media type of a body that says none comes from the header, or else
 	// from what it holds.
-	bare := strings.Replace(good, `"mediaType":"`+remote.MediaTypeDockerManifest+`",`, "", 1)
+	bare := strings.Replace(good, `"mediaType":"`+platform.MediaTypeDockerManifest+`",`, "", 1)
 	p, err := remote.ParseManifest("text/plain", []byte(bare))
 	if err != nil || p.MediaType != ocispec.MediaTypeImageManifest {
 		t.Errorf("ParseManifest = %+v, %v", p, err)
@@ -397,7 +398,7 @@ func TestForeignLayer(t *testing.T) {
 	gone := "sha256:" + strings.Repeat("cd", 32)
 	body := strings.Replace(string(one.Blobs[one.Root.Digest]), `"digest":"`+d.Digest.String()+`"`,
 		`"urls":["https://go.microsoft.example/x"],"digest":"`+gone+`"`, 1)
-	up.SetManifest("library/one", "foreign", remote.MediaTypeDockerManifest, []byte(body))
+	up.SetManifest("library/one", "foreign", platform.MediaTypeDockerManifest, []byte(body))
 	_, err := newClient(t, options(t, up)).Pull(t.Context(), newStore(t), up.Ref("one:foreign"), remote.PullOptions{})
 	if !errors.Is(err, remote.ErrNotFound) || !strings.Contains(err.Error(), "foreign layer, which its publisher keeps at https://go.microsoft.example/x only") {
 		t.Errorf("error %v", err)

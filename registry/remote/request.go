@@ -15,8 +15,7 @@ import (
 	"time"
 )
 
-// target is a repository at a host: what remains of a reference after
-// registries.conf.
+// target is a repository at a host: a reference after registries.conf.
 type target struct {
 	host       *host
 	repository string
@@ -24,25 +23,24 @@ type target struct {
 
 func (t target) String() string { return t.host.name + "/" + t.repository }
 
-// request is one request in the protocol, to be sent as often as it takes.
+// request is one request in the protocol. It may be sent several times.
 type request struct {
 	method string
 	path   string // with query; or an absolute URL on t's host
 	header http.Header
-	scope  string   // what the token must allow; "" for none
+	scope  string   // the access that the token must allow; "" for none
 	body   *os.File // sent whole by sendfile: it stays a file, with its length set
 	bytes  []byte   // a small body instead
 	size   int64    // of body
-	ok     []int    // answers wanted; nil means 200
+	ok     []int    // successful answers; nil means 200
 }
 
-// pullScope and pushScope are the scopes of the distribution project's token
+// pullScope and pushScope return scopes of the distribution project's token
 // specification.
 func pullScope(repository string) string { return "repository:" + repository + ":pull" }
 func pushScope(repository string) string { return "repository:" + repository + ":pull,push" }
 
-// do sends r until it succeeds, fails for good, or was tried often enough. The
-// caller closes the answer's body.
+// do sends r, with retries. The caller closes the answer's body.
 func (c *Client) do(ctx context.Context, t target, r request) (*http.Response, error) {
 	var resp *http.Response
 	err := c.retry(ctx, func(int) (bool, error) {
@@ -53,26 +51,27 @@ func (c *Client) do(ctx context.Context, t target, r request) (*http.Response, e
 	return resp, err
 }
 
-// retry calls attempt until it succeeds, fails for good or has failed more often
-// than c.retries since it last came forward; of a host that nobody ever reached,
-// more than once. Where a host says that it is asked too often, it is enough
-// that it served others meanwhile. It waits in between:
-// doubling, with jitter so that many transfers do not come back at one moment,
-// and at least as long as the registry asks.
-func (c *Client) retry(ctx context.Context, attempt func(n int) (forward bool, err error)) error {
+// retry calls attempt until it succeeds, fails permanently, or has failed more
+// than c.retries times in a row. An attempt that made progress resets the count,
+// and so does a 429 from a host that served other requests since the last one. A
+// host that never answered gets one retry.
+//
+// Between attempts retry waits: doubling, with jitter so that many transfers do
+// not come back at one moment, and at least as long as the registry asks.
+func (c *Client) retry(ctx context.Context, attempt func(n int) (progressed bool, err error)) error {
 	failed := 0
 	var served int64
 	for n := 0; ; n++ {
-		forward, err := attempt(n)
+		progressed, err := attempt(n)
 		if err == nil {
 			return nil
 		}
 		var status *statusError
 		if errors.As(err, &status) && status.status == http.StatusTooManyRequests {
-			forward = forward || status.served > served
+			progressed = progressed || status.served > served
 			served = status.served
 		}
-		if forward {
+		if progressed {
 			failed = 0
 		}
 		retries := c.retries
@@ -97,7 +96,7 @@ func (c *Client) retry(ctx context.Context, attempt func(n int) (forward bool, e
 	}
 }
 
-// once sends r, with authentication as the host wants it, and follows
+// once sends r one time, with the authentication that the host wants, and follows
 // redirects.
 func (c *Client) once(ctx context.Context, t target, r request) (*http.Response, error) {
 	base, err := c.base(ctx, t.host)
@@ -116,7 +115,7 @@ func (c *Client) once(ctx context.Context, t target, r request) (*http.Response,
 		if resp.StatusCode == http.StatusUnauthorized && !refused {
 			t.host.auth.learn(resp)
 			refusal := newStatusError(resp)
-			resp.Body.Close() // before a token is asked for, which needs a slot, too
+			resp.Body.Close() // frees its slot, which the request for a token needs
 			again, err := c.authorization(ctx, t, r.scope, auth)
 			switch {
 			case err != nil:
@@ -166,7 +165,7 @@ func (c *Client) send(ctx context.Context, t target, base, auth string, r reques
 	}
 	to := t.host
 	if u.Host == to.addr {
-		u.Scheme = home.Scheme // a registry behind a proxy may not know that it is asked over TLS
+		u.Scheme = home.Scheme // a registry behind a proxy may not know that clients use TLS
 	} else if to, err = c.linkedHost(to, u); err != nil {
 		return nil, permanentError{err}
 	}
@@ -198,8 +197,8 @@ func isRedirect(status int) bool {
 	return false
 }
 
-// follow goes after redirects by hand: the target gets neither the
-// Authorization header nor the trust settings of the registry that named it.
+// follow follows redirects itself instead of net/http: the target gets neither
+// the Authorization header nor the trust settings of the registry that named it.
 func (c *Client) follow(ctx context.Context, t target, r request, resp *http.Response) (*http.Response, error) {
 	at, from := t.host, resp.Request.URL
 	for range 5 {
@@ -233,9 +232,9 @@ func (c *Client) follow(ctx context.Context, t target, r request, resp *http.Res
 	return nil, permanentError{fmt.Errorf("%s: too many redirects", describe(r.method, from))}
 }
 
-// exchange sends req over h's connections, within the limit of all requests,
-// which ends when the answer's body is closed. A transfer that stalls is ended
-// with errStalled.
+// exchange sends req over h's connections. It holds one of the slots for requests
+// until the answer's body is closed. A transfer that stalls is ended with
+// errStalled.
 func (c *Client) exchange(ctx context.Context, h *host, req *http.Request) (*http.Response, error) {
 	if err := h.rested(ctx); err != nil {
 		return nil, err
@@ -249,7 +248,7 @@ func (c *Client) exchange(ctx context.Context, h *host, req *http.Request) (*htt
 	w := &watched{stall: c.o.Stall}
 	w.release = sync.OnceFunc(func() { <-c.slots; cancel(nil) })
 	w.cause = func(err error) error {
-		// Not "context canceled", but why it was.
+		// Return the cause of the cancellation instead of "context canceled".
 		if errors.Is(context.Cause(ctx), errStalled) {
 			return errStalled
 		}
@@ -257,7 +256,7 @@ func (c *Client) exchange(ctx context.Context, h *host, req *http.Request) (*htt
 	}
 	w.timer = time.AfterFunc(w.stall, func() { cancel(errStalled) })
 	if req.ContentLength > 0 {
-		// A long upload is no stall: the kernel watches it.
+		// Writing a long upload is no stall: the kernel watches the connection.
 		w.timer.Stop()
 	}
 	req = req.WithContext(ctx)
@@ -275,11 +274,11 @@ func (c *Client) exchange(ctx context.Context, h *host, req *http.Request) (*htt
 	return resp, nil
 }
 
-// watched is a response body that ends its transfer when nothing comes, and
-// gives its slot back when it is closed.
+// watched is a response body. It ends the transfer when no bytes arrive, and
+// gives the slot back when it is closed.
 type watched struct {
 	body    io.ReadCloser
-	length  int64 // as the header says; -1 when it does not
+	length  int64 // of the header; -1 when unknown
 	timer   *time.Timer
 	stall   time.Duration
 	release func()
@@ -297,10 +296,10 @@ func (w *watched) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close reads a short rest, so that the connection can be used again.
+// Close reads a short remainder, so that the connection can be used again.
 func (w *watched) Close() error {
 	if w.length >= 0 && w.length <= 8<<10 {
-		_, _ = io.Copy(io.Discard, w.body) // only for the connection's sake
+		_, _ = io.Copy(io.Discard, w.body) // only to keep the connection usable
 	}
 	w.timer.Stop()
 	err := w.body.Close()

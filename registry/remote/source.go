@@ -11,9 +11,10 @@ import (
 	"github.com/clusterimage/sealer/registry/ref"
 )
 
-// sources returns where r may be read from by registries.conf: mirrors first,
-// the registry itself last. The one that answered last for this repository goes
-// before all others, so that a dead mirror is not asked for every blob.
+// sources returns the places to read r from, as registries.conf says: mirrors
+// first, the registry itself last. The source that last answered for this
+// repository comes before all others, so that a dead mirror is not asked for
+// every blob.
 func (c *Client) sources(r ref.Reference) ([]target, error) {
 	conf, err := sysregistriesv2.FindRegistry(c.sys, r.Name())
 	if err != nil {
@@ -54,8 +55,8 @@ func (c *Client) sources(r ref.Reference) ([]target, error) {
 	return out, nil
 }
 
-// destination returns where r is written to. Mirrors are for reading; a rewrite
-// of the registry's own location counts.
+// destination returns the place to write r to. Mirrors are only read from; a
+// rewritten location of the registry itself applies.
 func (c *Client) destination(r ref.Reference) (target, error) {
 	conf, err := sysregistriesv2.FindRegistry(c.sys, r.Name())
 	if err != nil {
@@ -87,9 +88,9 @@ func (c *Client) insecureByConf(registry string) bool {
 	return err == nil && conf != nil && conf.Insecure
 }
 
-// read does op for each source of r until one succeeds. All sources' failures
-// are reported. op gets a Client that gives up on a transient failure at once
-// where there is another source to ask.
+// read calls op for each source of r until one succeeds. If none does, the error
+// lists the failure of each. op gets a Client that does not retry while there is
+// another source to ask.
 func (c *Client) read(ctx context.Context, r ref.Reference, op func(c *Client, t target) error) error {
 	sources, err := c.sources(r)
 	if err != nil {
@@ -99,7 +100,7 @@ func (c *Client) read(ctx context.Context, r ref.Reference, op func(c *Client, t
 	for i, t := range sources {
 		asker := c
 		if i < len(sources)-1 {
-			asker = c.hasty()
+			asker = c.withoutRetry()
 		}
 		err := op(asker, t)
 		if err == nil {

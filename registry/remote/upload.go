@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// blobs sends what the target lacks.
+// blobs sends the blobs that are not in there and that the target lacks.
 func (p *push) blobs(ctx context.Context, there map[digest.Digest]bool) error {
 	todo := slices.DeleteFunc(slices.Clone(p.wanted), func(d ocispec.Descriptor) bool { return there[d.Digest] })
 	for _, d := range p.wanted {
@@ -37,7 +37,7 @@ func (p *push) blobs(ctx context.Context, there map[digest.Digest]bool) error {
 	return context.Cause(ctx)
 }
 
-// blob sees to it that the target has d, and tells how.
+// blob makes sure that the target has d, and returns the Op of the Event for it.
 func (p *push) blob(ctx context.Context, d ocispec.Descriptor) (string, error) {
 	head := request{
 		method: http.MethodHead,
@@ -60,7 +60,8 @@ func (p *push) blob(ctx context.Context, d ocispec.Descriptor) (string, error) {
 		}
 		location, err := p.start(ctx, d, from)
 		if err != nil && from != "" && !transient(ctx, err) {
-			// The right to read there may be missing: send it then.
+			// The user may lack the right to read from that repository: send the
+			// blob.
 			location, err = p.start(ctx, d, "")
 		}
 		if err != nil {
@@ -75,8 +76,8 @@ func (p *push) blob(ctx context.Context, d ocispec.Descriptor) (string, error) {
 	return op, err
 }
 
-// start begins an upload of d and returns where to send it; "" when the
-// registry could mount d from the repository from.
+// start begins an upload of d and returns the URL to send it to, or "" when the
+// registry mounted d from the repository from.
 func (p *push) start(ctx context.Context, d ocispec.Descriptor, from string) (string, error) {
 	q := request{
 		method: http.MethodPost,
@@ -106,9 +107,9 @@ func (p *push) start(ctx context.Context, d ocispec.Descriptor, from string) (st
 	return u.String(), nil
 }
 
-// upload sends d's file in one PUT: POST and PUT take 0.8 of the time of POST,
-// PATCH and PUT. The body stays an *os.File whose length is set, or Go would
-// not use sendfile: 0.22 s of CPU per GB instead of 1.0 and more.
+// upload sends d's file in one PUT: POST and PUT take 0.8 times as long as POST,
+// PATCH and PUT. The body stays an *os.File with its length set, so that Go uses
+// sendfile: 0.22 s of CPU per GB instead of 1.0 and more.
 func (p *push) upload(ctx context.Context, d ocispec.Descriptor, location string) error {
 	f, err := p.src.OpenBlob(ctx, d.Digest)
 	if err != nil {
@@ -139,8 +140,8 @@ func (p *push) upload(ctx context.Context, d ocispec.Descriptor, location string
 	return resp.Body.Close()
 }
 
-// sendManifests puts the manifests that the target lacks: children by digest,
-// then what the reference names, by its tag.
+// sendManifests puts the manifests that are not in there: children by digest
+// first, then the top one by its tag.
 func (p *push) sendManifests(ctx context.Context, there map[digest.Digest]bool) error {
 	children := p.manifests[:len(p.manifests)-1]
 	g, gctx := errgroup.WithContext(ctx)
@@ -159,7 +160,7 @@ func (p *push) sendManifests(ctx context.Context, there map[digest.Digest]bool) 
 	return p.manifest(ctx, p.top(), name)
 }
 
-func (p *push) manifest(ctx context.Context, m content, name string) error {
+func (p *push) manifest(ctx context.Context, m sentManifest, name string) error {
 	q := request{
 		method: http.MethodPut,
 		path:   "/v2/" + p.t.repository + "/manifests/" + name,

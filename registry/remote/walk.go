@@ -15,32 +15,33 @@ import (
 	"github.com/clusterimage/sealer/registry/ref"
 )
 
-// Content is what an image consists of, for the platforms that were chosen.
+// Content is the content of an image, for the chosen platforms.
 type Content struct {
 	Descriptor ocispec.Descriptor   // of the manifest or index, with its media type
 	Manifests  []ocispec.Descriptor // children first, Descriptor last
 	Blobs      []ocispec.Descriptor // configs and layers, each once
-	Platforms  []ocispec.Platform   // of the manifests; empty where none is said
+	Platforms  []ocispec.Platform   // of the manifests; empty if none is recorded
 }
 
 // WalkOptions steers Walk. The zero value takes every platform.
 type WalkOptions struct {
-	// Platforms are those wanted of an index; it is kept whole, and must have
-	// them all. An image that is no index must be for one of them, if its
-	// config says what it is for. Empty means every platform that is listed.
+	// Platforms are the platforms wanted. An index must have them all, and is
+	// kept whole. An image without an index must be for one of them, if its
+	// config names a platform. Empty means every platform that is listed.
 	Platforms []ocispec.Platform
-	// Known is the digest that a tag is thought to have. Walk asks whether it
-	// still has. Empty, or when the sink lacks it, Walk reads the manifest.
+	// Known is the digest that a tag had last. If the sink has that manifest,
+	// Walk asks the registry only whether the tag still points to it. Otherwise
+	// Walk reads the manifest.
 	Known digest.Digest
-	// Offline asks no registry: the sink must hold everything, and a tag has
-	// the digest Known.
+	// Offline sends no request: the sink must have everything, and a tag resolves
+	// to Known.
 	Offline bool
 }
 
-// Walk reads the manifests of r, from sink where it holds them, else from the
-// registry and into sink, and returns what the image consists of. It reads no
-// layer. A reference with a digest costs no request when sink holds the
-// manifests; a known tag one, that brings nothing.
+// Walk reads the manifests of r, from sink if it has them, else from the registry
+// into sink, and returns the content of the image. It reads no layer. A reference
+// with a digest costs no request if sink has the manifests; a tag with Known
+// costs one that returns no content.
 func (c *Client) Walk(ctx context.Context, sink Sink, r ref.Reference, o WalkOptions) (*Content, error) {
 	w := walk{c: c, sink: sink, r: r, o: o}
 	top, parsed, err := w.top(ctx)
@@ -78,7 +79,7 @@ func (c *Client) Walk(ctx context.Context, sink Sink, r ref.Reference, o WalkOpt
 	return content, nil
 }
 
-// add takes the blobs of p that are not there yet.
+// add appends the blobs of p that c lacks.
 func (c *Content) add(p *Parsed) {
 	for _, d := range append([]ocispec.Descriptor{p.Config}, p.Layers...) {
 		if !slices.ContainsFunc(c.Blobs, func(b ocispec.Descriptor) bool { return b.Digest == d.Digest }) {
@@ -103,7 +104,8 @@ func (w *walk) top(ctx context.Context) (ocispec.Descriptor, *Parsed, error) {
 		}
 	}
 	if r.Digest == "" && w.o.Known != "" {
-		// A tag moves: it is asked for each time, and its content only when it did.
+		// A tag may move, so the registry is asked each time. The content is
+		// fetched only if it moved.
 		has, err := w.sink.HasBlob(ctx, w.o.Known)
 		if err != nil {
 			return ocispec.Descriptor{}, nil, err
@@ -134,7 +136,7 @@ func (w *walk) top(ctx context.Context) (ocispec.Descriptor, *Parsed, error) {
 	return w.keep(ctx, d, b)
 }
 
-// keep puts a manifest that the registry gave into the sink.
+// keep writes a manifest from the registry into the sink.
 func (w *walk) keep(ctx context.Context, d ocispec.Descriptor, b []byte) (ocispec.Descriptor, *Parsed, error) {
 	err := w.sink.PutBlob(ctx, d, func(w io.Writer) error {
 		_, err := w.Write(b)
@@ -158,7 +160,7 @@ func (w *walk) parsed(b []byte, err error) (ocispec.Descriptor, *Parsed, error) 
 	return ocispec.Descriptor{MediaType: p.MediaType, Digest: digest.FromBytes(b), Size: int64(len(b))}, p, nil
 }
 
-// held returns the manifest d from the sink, or nil when it is not there.
+// held returns the manifest d from the sink, or nil if the sink lacks it.
 func (w *walk) held(ctx context.Context, d digest.Digest) ([]byte, error) {
 	has, err := w.sink.HasBlob(ctx, d)
 	if err != nil || !has {
@@ -167,13 +169,13 @@ func (w *walk) held(ctx context.Context, d digest.Digest) ([]byte, error) {
 	return w.sink.ReadBlob(ctx, d, MaxManifest)
 }
 
-// child reads a manifest of an index. Where several images want it at once, one
-// fetches it: the sink lets one write at a time.
+// child reads a manifest of an index. If several images need it at once, one of
+// them fetches it: the sink lets one caller write at a time.
 func (w *walk) child(ctx context.Context, d ocispec.Descriptor) (*Parsed, error) {
 	fail := func(err error) (*Parsed, error) {
 		return nil, fmt.Errorf("manifest %s of the index: %w", d.Digest, err)
 	}
-	if isIndex(d.MediaType) {
+	if platform.IsIndex(d.MediaType) {
 		return fail(fmt.Errorf("an index inside an index: %w", ErrUnsupported))
 	}
 	if d.Size > MaxManifest {
@@ -201,7 +203,7 @@ func (w *walk) child(ctx context.Context, d ocispec.Descriptor) (*Parsed, error)
 			_, err = out.Write(content)
 			return err
 		})
-		if err == nil && b == nil { // another brought it
+		if err == nil && b == nil { // another goroutine has written it
 			b, err = w.held(ctx, d.Digest)
 		}
 		if err != nil {
@@ -259,9 +261,9 @@ func listed(manifests []ocispec.Descriptor) string {
 	return strings.Join(names, ", ")
 }
 
-// checkConfig reads the config of an image that is no index, the only place
-// that says what it is for. A config that is none of a container image, or says
-// nothing, is no obstacle: that is for the runtime to judge.
+// checkConfig checks the platform of an image without an index, which only its
+// config names. A config of another artifact, or one without a platform, passes:
+// the runtime judges it.
 func (w *walk) checkConfig(ctx context.Context, content *Content, p *Parsed) error {
 	d := p.Config
 	if len(w.o.Platforms) == 0 || !platform.IsConfig(d.MediaType) || d.Size > MaxManifest {

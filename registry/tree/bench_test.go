@@ -36,7 +36,11 @@ func BenchmarkWrite(b *testing.B) {
 	n := 0
 	for b.Loop() {
 		n++
-		err := tree.Write(filepath.Join(dir, fmt.Sprint(n)), d, func(_ digest.Digest, path string) error { return os.Link(blob, path) })
+		out := filepath.Join(dir, fmt.Sprint(n))
+		if err := tree.Prepare(out, d); err != nil {
+			b.Fatal(err)
+		}
+		err := tree.Place(out, d, func(_ digest.Digest, path string) error { return os.Link(blob, path) })
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -18,8 +18,8 @@ const (
 	// MediaTypeDocument is the media type of a registry layer's document.
 	MediaTypeDocument = "application/vnd.sealer.registry.layer.v1+json"
 	// MediaTypeBlob is the media type of the descriptor of each mirrored blob
-	// that a registry layer adds; in a ClusterImage's manifest they follow the
-	// document in the order of Document.Blobs.
+	// that a registry layer adds. In a ClusterImage's manifest these descriptors
+	// follow the document's, in the order of Document.Blobs.
 	MediaTypeBlob = "application/vnd.sealer.registry.blob.v1"
 
 	schemaVersion = 1
@@ -29,9 +29,9 @@ const (
 var ErrInvalid = errors.New("invalid registry layer document")
 
 // A Document is the content of one registry layer. Encode writes its canonical
-// form. A document describes only what its layer adds; the tree that a cluster
-// sees is the union of all registry layers of a ClusterImage, where a tag of a
-// higher layer hides the same tag of a lower one.
+// form. A document describes only the additions of its layer. The cluster sees
+// the union of all registry layers of a ClusterImage, in which a tag of a higher
+// layer hides the same tag of a lower one.
 type Document struct {
 	SchemaVersion int          `json:"schemaVersion"`
 	Repositories  []Repository `json:"repositories"`
@@ -44,9 +44,8 @@ type Repository struct {
 	Name      string     `json:"name"` // "library/nginx"
 	Tags      []Tag      `json:"tags,omitempty"`
 	Revisions []Revision `json:"revisions"`
-	// Layers are the configs and layers that the revisions name and that the
-	// registry tree has: of a multi-platform image those of the chosen
-	// platforms only.
+	// Layers are the configs and layers that the revisions name and the registry
+	// tree has: for a multi-platform image only those of the chosen platforms.
 	Layers []digest.Digest `json:"layers,omitempty"`
 }
 
@@ -54,7 +53,7 @@ type Repository struct {
 type Tag struct {
 	Name    string        `json:"name"`
 	Digest  digest.Digest `json:"digest"`
-	Sources []string      `json:"sources,omitempty"` // normalised references it was mirrored from
+	Sources []string      `json:"sources,omitempty"` // normalised references that were mirrored under this tag
 }
 
 // A Revision is a manifest or an image index that the repository serves by
@@ -63,8 +62,8 @@ type Revision struct {
 	Digest    digest.Digest `json:"digest"`
 	MediaType string        `json:"mediaType"`
 	Size      int64         `json:"size"` // bytes
-	// Sources are the normalised references that were mirrored as this
-	// revision; empty for the platform manifests of an index.
+	// Sources are the normalised references that were mirrored as this revision;
+	// empty for the platform manifests of an index.
 	Sources []string `json:"sources,omitempty"`
 }
 
@@ -89,8 +88,8 @@ func (d *Document) Encode() ([]byte, digest.Digest, error) {
 	return b, digest.FromBytes(b), nil
 }
 
-// Parse reads and validates a document. It must be canonical, or else its
-// digest could not be compared.
+// Parse reads and validates a document. A document that is not in canonical form
+// is refused, because its digest could not be compared.
 func Parse(b []byte) (*Document, error) {
 	var d Document
 	dec := json.NewDecoder(bytes.NewReader(b))
@@ -148,9 +147,9 @@ var (
 	tagName        = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9._-]*$`)
 )
 
-// Validate reports every fault of d, joined: a name, tag or digest that is
-// none (and so could lead out of the tree), an entry that stands twice, a tag
-// that points at no revision of its repository.
+// Validate reports every fault of d, joined: an invalid name, tag or digest
+// (which could lead out of the tree), a repeated entry, a tag without its
+// revision in the repository.
 func (d *Document) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) {
@@ -167,7 +166,7 @@ func (d *Document) Validate() error {
 		names[r.Name] = true
 		revisions := map[digest.Digest]bool{}
 		for _, v := range r.Revisions {
-			if err := checkDigest(v.Digest); err != nil || revisions[v.Digest] || v.Size < 0 {
+			if !ref.IsSHA256(v.Digest) || revisions[v.Digest] || v.Size < 0 {
 				bad("repository %s: revision %q", r.Name, v.Digest)
 			}
 			revisions[v.Digest] = true
@@ -183,31 +182,17 @@ func (d *Document) Validate() error {
 			}
 		}
 		for _, l := range r.Layers {
-			if err := checkDigest(l); err != nil {
+			if !ref.IsSHA256(l) {
 				bad("repository %s: layer %q", r.Name, l)
 			}
 		}
 	}
 	blobs := map[digest.Digest]bool{}
 	for _, b := range d.Blobs {
-		if err := checkDigest(b.Digest); err != nil || blobs[b.Digest] || b.Size < 0 {
+		if !ref.IsSHA256(b.Digest) || blobs[b.Digest] || b.Size < 0 {
 			bad("blob %q of %d bytes", b.Digest, b.Size)
 		}
 		blobs[b.Digest] = true
 	}
 	return errors.Join(errs...)
-}
-
-// checkDigest accepts what the store can keep: a well-formed sha256 digest.
-func checkDigest(d digest.Digest) error {
-	if ref.IsSHA256(d) {
-		return nil
-	}
-	if err := d.Validate(); err != nil {
-		return err
-	}
-	if d.Algorithm() != digest.SHA256 {
-		return fmt.Errorf("digest %s: only sha256 is supported", d)
-	}
-	return nil
 }

@@ -46,17 +46,8 @@ func tagIndexPath(repository, tag string, d digest.Digest) string {
 	return path.Join(v2, "repositories", repository, "_manifests/tags", tag, "index", d.Algorithm().String(), d.Encoded(), "link")
 }
 
-// Write makes the tree of d in dir/registry: Prepare, then Place.
-func Write(dir string, d *Document, link func(d digest.Digest, path string) error) error {
-	if err := Prepare(dir, d); err != nil {
-		return err
-	}
-	return Place(dir, d, link)
-}
-
-// Prepare makes all of d's tree in dir/registry but the blobs: the directories,
-// theirs too, and the link files. dir must be new: on an error it is left as it
-// is, for the caller to remove.
+// Prepare makes the tree of d in dir/registry without the blobs: all directories
+// and the link files. dir must be new. After an error the caller removes it.
 func Prepare(dir string, d *Document) error {
 	if err := d.Validate(); err != nil { // names become paths below
 		return err
@@ -84,8 +75,8 @@ func Prepare(dir string, d *Document) error {
 	return g.Wait()
 }
 
-// Place completes what Prepare made in dir: each blob of d.Blobs is placed by
-// calling link, concurrently, with its digest and the path where it must appear.
+// Place completes the tree that Prepare made in dir. It calls link for each blob
+// of d.Blobs, concurrently, with the blob's digest and its path in the tree.
 func Place(dir string, d *Document, link func(d digest.Digest, path string) error) error {
 	var g errgroup.Group
 	g.SetLimit(writers)
@@ -100,15 +91,15 @@ func Place(dir string, d *Document, link func(d digest.Digest, path string) erro
 	return g.Wait()
 }
 
-// writers is how many parts of a tree are made at a time: the tree of a hundred
-// images has thousands of directories and files, each a few system calls that
-// wait for the file system. More of them take the processors from the transfers
-// that go on beside it.
+// writers is the number of parts of a tree that are made at a time. The tree of a
+// hundred images has thousands of directories and files, each a few system calls
+// that wait for the file system. More writers would take processors from the
+// transfers that run beside them.
 const writers = 2
 
-// A part of a tree is what can be made beside the others once its directory is
-// there: a repository (another inside of it has other directories), or the
-// blobs whose digests begin alike.
+// A part of a tree can be made independently of the others once its directory
+// exists: a repository without the repositories inside it, or the blobs whose
+// digests begin with the same two digits.
 type part struct {
 	dir   string // relative to Root
 	dirs  []string
@@ -135,7 +126,7 @@ func parts(d *Document) []part {
 	return out
 }
 
-// write makes the part below root, of which base is the directory.
+// write makes the part in root, in the directory base.
 func (p part) write(root, base string) error {
 	made := map[string]bool{base: true}
 	for _, d := range p.dirs {
@@ -155,7 +146,8 @@ func (p part) write(root, base string) error {
 	return nil
 }
 
-// makeDirs makes dir and what is missing above it. made holds what exists.
+// makeDirs makes dir and its missing parents. made holds the directories that
+// exist.
 func makeDirs(dir string, made map[string]bool) error {
 	if made[dir] {
 		return nil
@@ -200,8 +192,8 @@ type Fault struct {
 	Err  error
 }
 
-// VerifyLinks compares the link files below dir/registry with d and returns
-// what differs, in the order of the document. It does not read blobs.
+// VerifyLinks compares the link files below dir/registry with d and returns the
+// differences, in the order of the document. It does not read blobs.
 func VerifyLinks(dir string, d *Document) []Fault {
 	var faults []Fault
 	for _, l := range links(d) {
@@ -218,7 +210,7 @@ func VerifyLinks(dir string, d *Document) []Fault {
 }
 
 // Present reports whether every link file and blob of d is below dir/registry
-// with its size. It reads none: it is what can be asked at every build.
+// with its size. It reads no file, so that a build can call it each time.
 func Present(dir string, d *Document) bool {
 	has := func(name string, size int64) bool {
 		info, err := os.Lstat(filepath.Join(dir, Root, filepath.FromSlash(name)))

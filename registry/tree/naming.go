@@ -7,10 +7,6 @@ import (
 	"github.com/clusterimage/sealer/registry/ref"
 )
 
-// DefaultRegistry is the private registry that a cluster pulls from when the
-// user names none.
-const DefaultRegistry = "sea.hub:5000"
-
 // Naming is the rule that gives a mirrored image its repository in the private
 // registry. The zero value means NamingPath.
 type Naming string
@@ -19,8 +15,9 @@ const (
 	// NamingPath drops the source registry: docker.io/library/nginx is
 	// library/nginx, registry.k8s.io/pause is pause.
 	NamingPath Naming = "path"
-	// NamingFull keeps it as the first segment: docker.io/library/nginx. A
-	// port cannot stand in a path: reg.example:8443/a is reg.example-8443/a.
+	// NamingFull keeps the source registry as the first segment:
+	// docker.io/library/nginx. A path cannot contain a port: reg.example:8443/a
+	// is reg.example-8443/a.
 	NamingFull Naming = "full"
 )
 
@@ -43,9 +40,8 @@ func (n Naming) Repository(r ref.Reference) string {
 	return r.Repository
 }
 
-// Target returns the reference by which the cluster asks the private registry
-// for r. A reference that is in the private registry already is returned as it
-// is.
+// Target returns the reference by which the cluster asks the private registry for
+// r. A reference to the private registry itself is returned unchanged.
 func (n Naming) Target(private string, r ref.Reference) ref.Reference {
 	if r.Registry == private {
 		return r
@@ -53,8 +49,8 @@ func (n Naming) Target(private string, r ref.Reference) ref.Reference {
 	return ref.Reference{Registry: private, Repository: n.Repository(r), Tag: r.Tag, Digest: r.Digest}
 }
 
-// HostSegment makes a path segment of a registry's host[:port]: lower case,
-// and each run of characters that a repository cannot hold becomes one "-".
+// HostSegment turns a registry's host[:port] into a path segment: lower case, and
+// each run of characters that a repository cannot contain becomes one "-".
 func HostSegment(host string) string {
 	var b strings.Builder
 	for _, c := range strings.ToLower(host) {

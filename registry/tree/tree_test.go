@@ -32,7 +32,7 @@ func TestNaming(t *testing.T) {
 			t.Fatal(err)
 		}
 		for naming, want := range map[tree.Naming]string{tree.NamingPath: tc.path, "": tc.path, tree.NamingFull: tc.full} {
-			if got := naming.Target(tree.DefaultRegistry, r).String(); got != want {
+			if got := naming.Target(ref.DefaultPrivate, r).String(); got != want {
 				t.Errorf("%q.Target(%s) = %s, want %s", naming, tc.in, got, want)
 			}
 		}
@@ -97,14 +97,17 @@ func TestParseRejects(t *testing.T) {
 	}
 }
 
-func TestWriteAndVerifyLinks(t *testing.T) {
+func TestPlaceAndVerifyLinks(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	d := sample()
 	if _, _, err := d.Encode(); err != nil {
 		t.Fatal(err)
 	}
-	err := tree.Write(dir, d, func(d digest.Digest, path string) error { return os.WriteFile(path, nil, 0o444) })
+	if err := tree.Prepare(dir, d); err != nil {
+		t.Fatal(err)
+	}
+	err := tree.Place(dir, d, func(d digest.Digest, path string) error { return os.WriteFile(path, nil, 0o444) })
 	if err != nil {
 		t.Fatal(err)
 	}

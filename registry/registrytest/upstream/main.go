@@ -31,7 +31,7 @@ func main() {
 	}
 }
 
-// run starts what args say and stops it when ctx ends.
+// run starts the upstream that args describe and stops it when ctx ends.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
 	flags := flag.NewFlagSet("upstream", flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -97,7 +97,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	return nil
 }
 
-// write makes file appear with all its content, for a script that waits for it.
+// write creates file with all its content at once, for a script that waits for
+// it.
 func write(file, content string) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*")
 	if err != nil {

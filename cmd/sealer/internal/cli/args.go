@@ -16,20 +16,20 @@ func noArgs(cmd *cobra.Command, args []string) error {
 }
 
 // subcommand refuses arguments of a command that has only subcommands, and
-// suggests those that look alike.
+// suggests the similar ones.
 func subcommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
 	text := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
-	cmd.SuggestionsMinimumDistance = 2 // as for the commands of sealer
+	cmd.SuggestionsMinimumDistance = 2 // cobra's own default for the commands of the root
 	if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
 		text += "\n\nDid you mean this?\n\t" + strings.Join(like, "\n\t")
 	}
 	return usagef("%s", text)
 }
 
-// help is cobra's command of that name, to which an unknown command is an error.
+// help is cobra's help command, except that an unknown command is an error.
 func help() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",

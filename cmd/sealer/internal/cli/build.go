@@ -14,13 +14,15 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/clusterimage/sealer/build"
+	"github.com/clusterimage/sealer/image"
+	"github.com/clusterimage/sealer/imagelist"
 	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/tree"
 	"github.com/clusterimage/sealer/store"
 )
 
-// buildFlags are the flags of build as they are typed.
+// buildFlags are the flags of build as given.
 type buildFlags struct {
 	options   build.Options
 	discovery discoveryFlags
@@ -44,7 +46,7 @@ type buildFlags struct {
 	output   output
 }
 
-// buildResult is what build prints with -o json.
+// buildResult is the output of build -o json.
 type buildResult struct {
 	Digest   digest.Digest `json:"digest,omitempty"`
 	Names    []string      `json:"names"`
@@ -55,7 +57,7 @@ type buildResult struct {
 type builtImage struct {
 	Platform string                `json:"platform"`
 	Digest   digest.Digest         `json:"digest,omitempty"`
-	Images   []store.MirroredImage `json:"images,omitempty"`
+	Images   []image.MirroredImage `json:"images,omitempty"`
 	Fetch    *transferCounts       `json:"fetch,omitempty"`
 }
 
@@ -106,7 +108,7 @@ func (f *buildFlags) add(cmd *cobra.Command) {
 	fs.StringArrayVar(&f.cacheFrom, "cache-from", nil, "`NAME` of a cache in a registry to read; may be repeated")
 	fs.StringArrayVar(&f.cacheTo, "cache-to", nil, "`NAME` of a cache in a registry to write; may be repeated")
 
-	fs.StringVar(&o.Registry, "registry", "", "the private registry that the cluster pulls from (default the base's, else "+tree.DefaultRegistry+")")
+	fs.StringVar(&o.PrivateRegistry, "registry", "", "the private registry that the cluster pulls from (default the base's, else "+ref.DefaultPrivate+")")
 	fs.StringVar(&f.naming, "registry-naming", "", "names there: path (library/nginx) or full (docker.io/library/nginx) (default the base's, else path)")
 	fs.StringVar(&o.Scan, "scan", "auto", "discovery: auto, sealer (image lists, charts, manifests only) or off")
 	f.discovery.add(fs, o)
@@ -121,8 +123,8 @@ func (f *buildFlags) add(cmd *cobra.Command) {
 	fs.Int64Var(&f.maxDownload, "max-download", 4<<10, "largest file that COPY takes from a URL, in `MiB`")
 	fs.DurationVar(&o.DownloadTime, "download-time", time.Hour, "longest time for one URL or git repository of COPY")
 	fs.StringArrayVar(&f.secrets, "secret", nil, "id=ID,src=FILE or id=ID,env=NAME for RUN --mount=type=secret")
-	fs.StringVar(&o.RunNetwork, "run-network", "host", "network of RUN: host or none")
-	fs.StringVar(&o.Isolation, "isolation", build.IsolationHost, "what RUN sees: host (the machine's files, read-only) or chroot (the rootfs alone)")
+	fs.StringVar(&o.RunNetwork, "run-network", "host", "network of RUN: host (what the machine reaches) or none")
+	fs.StringVar(&o.Isolation, "isolation", build.IsolationHost, "what RUN sees beside the rootfs: host (the machine's programs, read-only) or chroot (nothing)")
 	fs.StringVar(&o.Compression, "compression", "zstd", "of rootfs layers: zstd, gzip or none")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "print only the image's digest")
 	f.registry.add(fs)
@@ -154,8 +156,8 @@ func (f *buildFlags) complete(a *app, args []string) (o build.Options, err error
 	if o.Platforms, err = platform.ParseList(f.platforms); err != nil {
 		return o, usageError{err}
 	}
-	if o.Registry != "" {
-		if err := ref.CheckHost(o.Registry); err != nil {
+	if o.PrivateRegistry != "" {
+		if err := ref.CheckHost(o.PrivateRegistry); err != nil {
 			return o, usageError{fmt.Errorf("--registry %w", err)}
 		}
 	}
@@ -187,7 +189,7 @@ func (f *buildFlags) complete(a *app, args []string) (o build.Options, err error
 	return o, f.discovery.complete(&o)
 }
 
-// lists turns the flags that may be given several times into build.Options.
+// lists turns the repeatable flags into build.Options.
 func (f *buildFlags) lists(o *build.Options) (err error) {
 	for _, t := range f.tags {
 		name, err := imageName(t)
@@ -254,19 +256,23 @@ func (a *app) runBuild(cmd *cobra.Command, f *buildFlags, args []string) error {
 	})
 }
 
-// buildFailed gives the exit code and the advice that belong to err.
+// buildFailed adds the exit code and the advice to err.
 func buildFailed(err error) error {
 	switch {
 	case errors.Is(err, build.ErrNotLocked):
 		return advise(incompleteError{err}, "Write the lock file anew, for all platforms that are built, with: sealer build --lock")
+	case errors.Is(err, build.ErrGaps):
+		return advise(incompleteError{err}, "sealer scan CONTEXT tells what closes each; a gap line in .sealerimages declares one that is known, and --allow-gaps builds with them")
+	case errors.Is(err, imagelist.ErrNoChart):
+		return usageError{err}
 	case errors.Is(err, build.ErrIncomplete):
 		return advise(incompleteError{err}, "Correct the references, or leave those images out with --ignored-image-list FILE; --allow-missing builds without them. sealer scan --why REF tells which file asks.")
 	}
 	return err
 }
 
-// pairs reads NAME=VALUE flags. With environ, NAME alone takes its value from
-// the environment.
+// pairs reads NAME=VALUE flags. With environ, NAME alone takes its value from the
+// environment.
 func pairs(flag string, list []string, environ bool) (map[string]string, error) {
 	out := map[string]string{}
 	for _, s := range list {
@@ -295,7 +301,7 @@ func references(flag string, list []string) (out []ref.Reference, err error) {
 	return out, nil
 }
 
-// secrets reads --secret, whose form is docker's.
+// secrets reads --secret in docker's form.
 func secrets(list []string) (map[string]build.Secret, error) {
 	out := map[string]build.Secret{}
 	for _, s := range list {
@@ -341,7 +347,7 @@ func sourceDateEpoch() (*time.Time, error) {
 	return &t, nil
 }
 
-// choice refuses a value that is none of choices.
+// choice refuses a value that is not one of choices.
 func choice(flag, value string, choices []string) error {
 	if slices.Contains(choices, value) {
 		return nil

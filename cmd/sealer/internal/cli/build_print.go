@@ -5,12 +5,13 @@ import (
 	"io"
 
 	"github.com/clusterimage/sealer/build"
+	"github.com/clusterimage/sealer/image"
 	"github.com/clusterimage/sealer/registry/mirror"
 	"github.com/clusterimage/sealer/registry/platform"
-	"github.com/clusterimage/sealer/store"
 )
 
-// printBuild prints what a build made, or what a dry run would fetch.
+// printBuild prints the image that a build made, or the images that a dry run
+// would fetch.
 func (a *app) printBuild(f *buildFlags, o build.Options, r *build.Result) error {
 	v := buildResult{Digest: r.Descriptor.Digest, Names: []string{}, Warnings: r.Warnings}
 	for _, t := range o.Tags {
@@ -48,15 +49,15 @@ func (a *app) printBuild(f *buildFlags, o build.Options, r *build.Result) error 
 }
 
 // planned returns the images that a build would mirror.
-func planned(m *mirror.Result) []store.MirroredImage {
-	var out []store.MirroredImage
+func planned(m *mirror.Result) []image.MirroredImage {
+	var out []image.MirroredImage
 	for _, im := range m.Images {
-		out = append(out, store.MirroredImage{Reference: im.Reference.String(), Digest: im.Descriptor.Digest, Size: im.Size})
+		out = append(out, image.MirroredImage{Reference: image.Name{Reference: im.Reference}, Digest: im.Descriptor.Digest, Size: im.Size})
 	}
 	return out
 }
 
-// fetched says what a mirror run moved.
+// fetched describes in words the blobs that a mirror run copied and reused.
 func fetched(m *mirror.Result) string {
 	if m == nil {
 		return ""
@@ -84,8 +85,8 @@ func printPlan(w io.Writer, r *build.Result) error {
 	return nil
 }
 
-// inside counts the images that are there, not only listed.
-func inside(images []store.MirroredImage) int {
+// inside counts the images whose content is in the ClusterImage, not only listed.
+func inside(images []image.MirroredImage) int {
 	n := 0
 	for _, im := range images {
 		if im.Missing == "" {

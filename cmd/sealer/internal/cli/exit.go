@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/clusterimage/sealer/build"
 )
 
 // The exit codes of sealer, as every help text names them.
@@ -21,8 +23,8 @@ const (
 const exitCodesHelp = `Exit codes: 0 done, 1 failed, 2 wrong usage, 3 incomplete (images missing,
 verification failed), 130 interrupted.`
 
-// errIncomplete marks an error whose cause is that images are missing or that
-// a verification failed.
+// errIncomplete is wrapped by an error about missing images or a failed
+// verification.
 var errIncomplete = errors.New("incomplete")
 
 // incompleteError makes err exit with 3.
@@ -41,7 +43,7 @@ func usagef(format string, args ...any) error {
 	return usageError{fmt.Errorf(format, args...)}
 }
 
-// adviceError carries what the user should do next, printed as the last line.
+// adviceError carries advice for the user, printed as the last line.
 type adviceError struct {
 	error
 	advice string
@@ -49,7 +51,7 @@ type adviceError struct {
 
 func (e adviceError) Unwrap() error { return e.error }
 
-// advise adds advice to err: what to do next, one line.
+// advise adds advice to err: the next step for the user, one line.
 func advise(err error, advice string) error {
 	if err == nil {
 		return nil
@@ -57,8 +59,29 @@ func advise(err error, advice string) error {
 	return adviceError{err, advice}
 }
 
-// report prints err as a user should see it and returns the exit code. What
-// failed before the command had begun to run is a wrong usage.
+// faults returns the single faults of err, below the marks of this package.
+func faults(err error) []error {
+	switch e := err.(type) { //nolint:errorlint // a mark inside a fault does not divide it
+	case adviceError:
+		return faults(e.error)
+	case usageError:
+		return faults(e.error)
+	case incompleteError:
+		return faults(e.error)
+	}
+	list := build.Faults(err)
+	if len(list) < 2 {
+		return list
+	}
+	var out []error
+	for _, e := range list {
+		out = append(out, faults(e)...)
+	}
+	return out
+}
+
+// report prints err for the user and returns the exit code. An error from before
+// the command began to run is a wrong usage.
 func (a *app) report(ctx context.Context, cmd *cobra.Command, err error) int {
 	w := a.Err
 	if err == nil {
@@ -70,14 +93,13 @@ func (a *app) report(ctx context.Context, cmd *cobra.Command, err error) int {
 	}
 	var usage usageError
 	isUsage := errors.As(err, &usage) || !a.started
-	lines := strings.Split(strings.TrimRight(err.Error(), "\n"), "\n")
-	switch {
-	case len(lines) == 1 || !a.started: // cobra's suggestions are lines of one error
-		fmt.Fprintf(w, "Error: %s\n", strings.Join(lines, "\n"))
-	default:
-		fmt.Fprintf(w, "Error: %d faults:\n", len(lines))
-		for _, l := range lines {
-			fmt.Fprintf(w, "  %s\n", l)
+	list := faults(err)
+	if len(list) == 1 {
+		fmt.Fprintf(w, "Error: %s\n", strings.TrimRight(list[0].Error(), "\n"))
+	} else {
+		fmt.Fprintf(w, "Error: %d faults:\n", len(list))
+		for _, e := range list {
+			fmt.Fprintf(w, "  %s\n", strings.ReplaceAll(strings.TrimRight(e.Error(), "\n"), "\n", "\n  "))
 		}
 	}
 	var advice adviceError

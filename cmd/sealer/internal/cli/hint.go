@@ -15,11 +15,14 @@ import (
 	"github.com/clusterimage/sealer/registry/remote"
 )
 
-// hint returns what to do about an error that the libraries return without
-// knowing the command line, or "".
+// hint returns advice for an error of the libraries, which do not know the
+// command line, or "".
 func (a *app) hint(err error) string {
 	var dns *net.DNSError
 	var in *kubefile.Error
+	if hint := reachHint(err); hint != "" {
+		return hint
+	}
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
 		return "The disk is full: free space, or drop what no image needs with: sealer prune"
@@ -39,8 +42,8 @@ func (a *app) hint(err error) string {
 	return ""
 }
 
-// refused says what to do about a path that this user may not read or write:
-// the store can be another.
+// refused returns advice for a path that this user may not read or write, such as
+// to choose another store.
 func (a *app) refused(err error) string {
 	var one *fs.PathError
 	var two *os.LinkError
@@ -60,7 +63,7 @@ func (a *app) refused(err error) string {
 	return fmt.Sprintf("Let this user read or write %s, or choose another", path)
 }
 
-// within reports whether path is dir or below it.
+// within reports whether path is dir or below dir.
 func within(path, dir string) bool {
 	rest, ok := strings.CutPrefix(path, dir)
 	return ok && (rest == "" || rest[0] == filepath.Separator)

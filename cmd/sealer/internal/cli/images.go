@@ -17,7 +17,7 @@ import (
 	"github.com/clusterimage/sealer/store"
 )
 
-// imageRow is one name of an image in the store, as images prints it.
+// imageRow is a line of images: one name of an image in the store.
 type imageRow struct {
 	Name     string        `json:"name"`
 	Digest   digest.Digest `json:"digest"`
@@ -63,7 +63,7 @@ every tag of it; * and ? stand for what a name may hold, except for a slash.`,
 					return o.print(a.Out, rows, func(w io.Writer) error { return printImages(w, rows) }, anys(rows)...)
 				}
 			}
-			return errors.Join(print(), notFound(err)) // what can be read is listed beside what cannot
+			return errors.Join(print(), notFound(err)) // readable images are listed even if others are not
 		},
 	}
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only IDs")
@@ -87,8 +87,8 @@ func imageRows(images []store.Image) []imageRow {
 	return rows
 }
 
-// matches reports whether one of the patterns is for the row's name, with or
-// without its tag, or the start of its ID; no patterns are for all.
+// matches reports whether one of the patterns matches the row's name, with or
+// without its tag, or the start of its ID. No patterns match every row.
 func (r imageRow) matches(patterns []string) bool {
 	name, err := ref.Parse(r.Name)
 	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool {
@@ -111,8 +111,8 @@ func printImages(w io.Writer, rows []imageRow) error {
 	return table(w, []string{"NAME", "ID", "PLATFORM", "BUILT", "SIZE"}, cells)
 }
 
-// printIDs prints the ID of each image once, however many names and platforms
-// it has: what is printed can be given to rmi.
+// printIDs prints the ID of each image once, however many names and platforms it
+// has, as arguments for rmi.
 func printIDs(w io.Writer, rows []imageRow) error {
 	printed := map[digest.Digest]bool{}
 	for _, r := range rows {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/clusterimage/sealer/build/kyverno"
+	"github.com/clusterimage/sealer/redirect"
 )
 
 //go:embed contexts
@@ -33,7 +33,7 @@ run changes nothing; a directory with anything else in it is refused unless
 	return cmd
 }
 
-// initContext is the command for a context that is the same for everyone.
+// initContext is the command for a context without options.
 func (a *app) initContext(name, short string) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
@@ -52,14 +52,14 @@ func (a *app) initContext(name, short string) *cobra.Command {
 	return cmd
 }
 
-func contextFiles(root string) ([]kyverno.File, error) {
-	var files []kyverno.File
+func contextFiles(root string) ([]redirect.File, error) {
+	var files []redirect.File
 	err := fs.WalkDir(contexts, root, func(name string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
 		b, err := contexts.ReadFile(name)
-		files = append(files, kyverno.File{Path: strings.TrimPrefix(name, root+"/"), Content: b, Executable: strings.HasSuffix(name, ".sh")})
+		files = append(files, redirect.File{Path: strings.TrimPrefix(name, root+"/"), Content: b, Executable: strings.HasSuffix(name, ".sh")})
 		return err
 	})
 	return files, err
@@ -72,13 +72,14 @@ func directory(args []string) string {
 	return "."
 }
 
-// writeFiles writes files below dir and prints what became of each.
-func (a *app) writeFiles(dir string, files []kyverno.File, force bool) error {
-	written, err := kyverno.Write(dir, files, force)
+// writeFiles writes files below dir and prints for each whether it was written or
+// kept.
+func (a *app) writeFiles(dir string, files []redirect.File, force bool) error {
+	written, err := redirect.Write(dir, files, force)
 	for _, w := range written {
 		fmt.Fprintf(a.Out, "%-10s %s\n", w.State, w.Path)
 	}
-	if errors.Is(err, kyverno.ErrOccupied) {
+	if errors.Is(err, redirect.ErrOccupied) {
 		return advise(err, "Choose a new directory, or replace what is there with --force")
 	}
 	return err

@@ -12,8 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/clusterimage/sealer/build/kyverno"
 	"github.com/clusterimage/sealer/imagelist"
+	"github.com/clusterimage/sealer/redirect"
+	"github.com/clusterimage/sealer/redirect/kyverno"
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/tree"
 )
@@ -52,14 +53,14 @@ admissionpolicy Kubernetes does the work, and no Kyverno is installed.`,
 			}
 			dir := directory(args)
 			c := kyverno.Context{Redirect: d, From: from, Version: version}
-			if d.Engine != kyverno.AdmissionPolicy {
+			if d.Engine != redirect.AdmissionPolicy {
 				if c.ManifestName, c.Manifest, err = a.installManifest(cmd.Context(), manifest, &c.Version); err != nil {
 					return err
 				}
 				if c.Known, err = knownImages(filepath.Join(dir, "imageList")); err != nil {
 					return err
 				}
-				c.Find = func(b []byte) ([]kyverno.Found, error) { return a.findImages(cmd.Context(), b, d.Registry) }
+				c.Find = func(b []byte) ([]kyverno.Found, error) { return a.findImages(cmd.Context(), b, d.PrivateRegistry) }
 			}
 			files, err := c.Files()
 			if err != nil {
@@ -79,8 +80,8 @@ admissionpolicy Kubernetes does the work, and no Kyverno is installed.`,
 	return cmd
 }
 
-// knownImages reads an imageList that is there from an earlier run; a missing
-// one has no images.
+// knownImages reads the imageList of an earlier run. A missing file has no
+// images.
 func knownImages(path string) ([]ref.Reference, error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -98,8 +99,8 @@ func knownImages(path string) ([]ref.Reference, error) {
 	return known, nil
 }
 
-// findImages runs discovery over a manifest and returns what a build would
-// mirror, and warns of what only might be an image.
+// findImages runs discovery over a manifest and returns the images that a build
+// would mirror. It warns of other possible images.
 func (a *app) findImages(ctx context.Context, manifest []byte, registry string) (_ []kyverno.Found, err error) {
 	dir, err := os.MkdirTemp("", "sealer-init-")
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 	"os"
 
 	"github.com/clusterimage/sealer/build"
-	"github.com/clusterimage/sealer/build/kyverno"
 	"github.com/clusterimage/sealer/kubefile"
+	"github.com/clusterimage/sealer/redirect/kyverno"
 )
 
 // installManifest returns the name and content of the install manifest that the
-// flags choose: a file, a URL, or for "" the release of *version, which becomes
-// the default's where it is empty.
+// flags choose: a file, a URL, or for "" the release *version. An empty *version
+// is set to the default release.
 func (a *app) installManifest(ctx context.Context, name string, version *string) (string, []byte, error) {
 	if name != "" && !kubefile.IsURL(name) {
 		b, err := readManifest(name)
@@ -35,8 +35,8 @@ func (a *app) installManifest(ctx context.Context, name string, version *string)
 	return a.fetchManifest(ctx, release)
 }
 
-// fetchManifest downloads an install manifest, and warns where it comes from a
-// release whose checksum nobody knows.
+// fetchManifest downloads an install manifest. It warns when no checksum is known
+// for the release.
 func (a *app) fetchManifest(ctx context.Context, r kyverno.Release) (name string, _ []byte, err error) {
 	u, err := url.Parse(r.URL)
 	if err != nil {
@@ -76,7 +76,7 @@ func readManifest(name string) ([]byte, error) {
 	return readLimited(f)
 }
 
-// readLimited reads no more than what an install manifest can have.
+// readLimited refuses more bytes than an install manifest can have.
 func readLimited(r io.Reader) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(r, kyverno.MaxManifest+1))
 	if err == nil && len(b) > kyverno.MaxManifest {

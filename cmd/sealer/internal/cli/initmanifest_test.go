@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/clusterimage/sealer/build/kyverno"
+	"github.com/clusterimage/sealer/redirect/kyverno"
 )
 
 const manifest = "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n  - image: ghcr.io/kyverno/kyverno:v1.2.3\n"

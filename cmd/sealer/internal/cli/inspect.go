@@ -10,11 +10,12 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/spf13/cobra"
 
+	"github.com/clusterimage/sealer/image"
 	"github.com/clusterimage/sealer/store"
 )
 
-// inspection is what inspect prints. The field names in YAML and JSON are
-// those that sealer has always used.
+// inspection is the output of inspect. The field names in YAML and JSON are those
+// of every version of sealer.
 type inspection struct {
 	APIVersion string             `json:"apiVersion"`
 	Kind       string             `json:"kind"`
@@ -37,11 +38,12 @@ type inspectionSpec struct {
 	Size          int64                 `json:"size"`
 	Layers        []inspectionLayer     `json:"layers"`
 	ImageConfig   imageConfig           `json:"image_config"`
-	Registry      store.PrivateRegistry `json:"registry"`
+	Registry      image.PrivateRegistry `json:"registry"`
 	Images        []string              `json:"images,omitempty"`
+	Gaps          []image.Gap           `json:"gaps,omitempty"`
 }
 
-// inspectionLayer is a layer; it lies in the store at data/overlay2/ID.
+// inspectionLayer is a layer. Its directory in the store is data/overlay2/ID.
 type inspectionLayer struct {
 	ID    string `json:"id"`
 	Type  string `json:"type"`
@@ -51,13 +53,13 @@ type inspectionLayer struct {
 
 type imageConfig struct {
 	ImageType    string              `json:"image_type"`
-	Cmd          store.Commands      `json:"cmd"`
-	Args         store.Arguments     `json:"args"`
+	Cmd          image.Commands      `json:"cmd"`
+	Args         image.Arguments     `json:"args"`
 	Env          map[string]string   `json:"env,omitempty"`
 	Labels       map[string]string   `json:"labels,omitempty"`
 	Maintainer   string              `json:"maintainer,omitempty"`
-	Applications []store.Application `json:"applications,omitempty"`
-	Launch       *store.Launch       `json:"launch,omitempty"`
+	Applications []image.Application `json:"applications,omitempty"`
+	Launch       *image.Launch       `json:"launch,omitempty"`
 }
 
 func (a *app) inspect() *cobra.Command {
@@ -122,21 +124,22 @@ func inspectImage(asked string, im *store.Image) inspection {
 				ImageType: c.Type, Cmd: c.Cmd, Args: c.Args, Env: c.Env, Labels: c.Labels, Maintainer: c.Maintainer,
 				Applications: c.Applications, Launch: c.Launch,
 			},
-			Registry: c.Registry,
+			Registry: c.PrivateRegistry,
+			Gaps:     c.Gaps,
 		},
 	}
 	for _, l := range c.Layers {
 		v.Spec.Layers = append(v.Spec.Layers, inspectionLayer{ID: l.ID.Encoded(), Type: l.Type, Value: l.Value, Size: l.Size})
 	}
 	for _, m := range c.Images {
-		v.Spec.Images = append(v.Spec.Images, m.Reference)
+		v.Spec.Images = append(v.Spec.Images, m.Reference.String())
 	}
 	return v
 }
 
-// printMirrored prints container images: a line each, and below it the places
+// printMirrored prints container images, one a line, each followed by the places
 // that ask for it.
-func (a *app) printMirrored(o *output, images []store.MirroredImage) error {
+func (a *app) printMirrored(o *output, images []image.MirroredImage) error {
 	text := func(w io.Writer) error {
 		for _, m := range images {
 			state := fmt.Sprintf("%s  %s", m.Digest, size(m.Size))
@@ -154,7 +157,7 @@ func (a *app) printMirrored(o *output, images []store.MirroredImage) error {
 }
 
 // place prints a provenance: file:line, object, field, rule, confidence.
-func place(p store.Provenance) string {
+func place(p image.Provenance) string {
 	at := p.File
 	if p.Line > 0 {
 		at = fmt.Sprintf("%s:%d", p.File, p.Line)

@@ -51,14 +51,14 @@ image layout of another tool, compressed or not.`,
 	return cmd
 }
 
-// interruptible returns a reader of r that fails as soon as ctx is done: a read
-// from a pipe that nobody writes to would not.
+// interruptible returns a reader of r that fails as soon as ctx is done. Reading
+// r itself would block on a pipe without a writer.
 func interruptible(ctx context.Context, r io.Reader) io.Reader {
 	pr, pw := io.Pipe()
 	context.AfterFunc(ctx, func() { pw.CloseWithError(context.Cause(ctx)) })
 	go func() {
 		_, err := io.CopyBuffer(struct{ io.Writer }{pw}, struct{ io.Reader }{r}, make([]byte, 128<<10))
-		pw.CloseWithError(err) // nil is io.EOF
+		pw.CloseWithError(err) // CloseWithError(nil) is io.EOF
 	}()
 	return pr
 }

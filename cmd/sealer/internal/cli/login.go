@@ -14,8 +14,8 @@ import (
 	"github.com/clusterimage/sealer/registry/remote"
 )
 
-// maxPassword bounds what is read from stdin: tokens of cloud registries have a
-// few kilobytes.
+// maxPassword bounds a password read from stdin. Tokens of cloud registries have
+// a few kilobytes.
 const maxPassword = 64 << 10
 
 func (a *app) login() *cobra.Command {
@@ -74,7 +74,8 @@ func registryHost(s string) (string, error) {
 	return s, nil
 }
 
-// askCredentials completes user and password, from stdin or from the terminal.
+// askCredentials reads the missing user and password from stdin or from the
+// terminal.
 func (a *app) askCredentials(user string, fromStdin bool) (string, string, error) {
 	if fromStdin {
 		b, err := io.ReadAll(io.LimitReader(a.In, maxPassword))

@@ -14,15 +14,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// output is how a command prints a list or an object.
+// output is the form in which a command prints a list or an object.
 type output struct {
 	kind    string   // -o
 	format  string   // --format, a Go template
-	choices []string // what -o takes; the first is the default
+	choices []string // values of -o; the first is the default
 }
 
-// flags registers -o and --format. choices begins with the default; json and
-// yaml need not be named.
+// flags registers -o and --format. choices begins with the default, and need not
+// name json and yaml.
 func (o *output) flags(cmd *cobra.Command, choices ...string) {
 	o.choices = choices
 	for _, c := range []string{"json", "yaml"} {
@@ -34,8 +34,8 @@ func (o *output) flags(cmd *cobra.Command, choices ...string) {
 	cmd.Flags().StringVar(&o.format, "format", "", "print with this Go template instead, over what -o json prints: {{.name}}")
 }
 
-// check refuses a value of -o that the command does not know, and a template
-// that does not parse. Call it before any work.
+// check refuses an unknown value of -o and a template that does not parse. Call
+// it before any work.
 func (o *output) check() error {
 	if o.format == "json" || o.format == "yaml" {
 		o.kind, o.format = o.format, ""
@@ -63,8 +63,12 @@ func (o *output) template() (*template.Template, error) {
 	return t, nil
 }
 
-// unescape makes tabs and line ends of \t and \n, which shells leave alone, in
-// the text between the actions of a template.
+// unescape replaces
+//
+//	and
+//
+// , which shells do not expand, by tabs and line ends in the text between the
+// actions of a template.
 func unescape(template string) string {
 	escapes := strings.NewReplacer(`\t`, "\t", `\n`, "\n")
 	parts := strings.Split(template, "{{")
@@ -76,9 +80,9 @@ func unescape(template string) string {
 	return strings.Join(parts, "{{")
 }
 
-// print writes v in the form chosen: JSON, YAML, the template, or what other
-// prints for every other kind. A list is given to the template item by item:
-// pass the items as the last argument.
+// print writes v as JSON, as YAML, with the template, or with other for every
+// other kind. A template runs once for each item of a list: pass the items as the
+// last argument.
 func (o *output) print(w io.Writer, v any, other func(w io.Writer) error, items ...any) error {
 	if o.format != "" {
 		t, err := o.template()
@@ -116,8 +120,8 @@ func (o *output) print(w io.Writer, v any, other func(w io.Writer) error, items 
 	return other(w)
 }
 
-// render executes t on v, whose fields have the names of Go ({{.Spec.ID}}) or
-// those that -o json prints ({{.spec.id}}).
+// render executes t on v. The template may use the Go names of the fields
+// ({{.Spec.ID}}) or their JSON names ({{.spec.id}}).
 func render(t *template.Template, v any) (string, error) {
 	var b strings.Builder
 	if t.Execute(&b, v) == nil {
@@ -137,8 +141,8 @@ func render(t *template.Template, v any) (string, error) {
 	return b.String(), err
 }
 
-// withEmpty adds to printed, which is v as JSON has it, the fields that
-// omitempty has left out: a template may name them.
+// withEmpty adds to printed, which is v decoded from JSON, the fields that
+// omitempty has left out, because a template may name them.
 func withEmpty(v reflect.Value, printed any) any {
 	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
 		v = v.Elem()
@@ -180,7 +184,7 @@ func table(w io.Writer, header []string, rows [][]string) error {
 	return t.Flush()
 }
 
-// size prints bytes for people, in the powers of 1000 that disks are sold in.
+// size prints bytes in powers of 1000, as disks are labelled.
 func size(n int64) string {
 	const units = "kMGTPE"
 	if n < 1000 {

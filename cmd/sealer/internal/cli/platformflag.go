@@ -6,8 +6,8 @@ import (
 	"github.com/clusterimage/sealer/registry/platform"
 )
 
-// A platformFlag is the --platform of a command that takes one. Platform is nil
-// where it is not given, or empty.
+// A platformFlag is the --platform of a command for one platform. Platform is nil
+// when the flag is missing or empty.
 type platformFlag struct{ *ocispec.Platform }
 
 // Set implements pflag.Value.

@@ -14,28 +14,29 @@ import (
 	"github.com/clusterimage/sealer/registry/remote"
 )
 
-// progress shows on stderr what a command does: a bar on a terminal, now and
-// then a line elsewhere, or one JSON object an event. It is safe for
+// progress shows the progress of a command on stderr: a bar on a terminal, a line
+// now and then elsewhere, or one JSON object for each event. It is safe for
 // concurrent use.
 type progress struct {
 	w    io.Writer
 	mode string // bar, plain, json or none
-	// every is the least time between two lines or redraws.
+	// every is the minimum time between two lines or redraws.
 	every time.Duration
 
 	mu      sync.Mutex
 	shown   time.Time
 	last    remote.Event
-	pending bool // last has not been shown
-	drawn   bool // the bar stands on the current line
+	pending bool // the last event has not been shown
+	drawn   bool // the bar is on the current line
 	held    []string
 }
 
-// heldLines is how many steps are kept for an error when none are shown.
+// heldLines is the number of steps that are kept, when none are shown, for the
+// case of an error.
 const heldLines = 20
 
-// newProgress makes the progress of one run; quiet shows none unless the user
-// chose how. Close it before results or errors are printed.
+// newProgress makes the progress of one run. quiet shows nothing, unless the user
+// chose a mode. Close it before results or errors are printed.
 func (a *app) newProgress(quiet bool) *progress {
 	p := &progress{w: a.Err, mode: a.progress, every: 2 * time.Second}
 	if p.mode == "auto" && quiet {
@@ -50,7 +51,7 @@ func (a *app) newProgress(quiet bool) *progress {
 	return p
 }
 
-// transfer takes an event of a transfer.
+// transfer shows an event of a transfer.
 func (p *progress) transfer(e remote.Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,7 +72,7 @@ func (p *progress) transfer(e remote.Event) {
 	}
 }
 
-// step says that a new part of the work begins; text is one line.
+// step shows that a new part of the work begins; text is one line.
 func (p *progress) step(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,7 +87,7 @@ func (p *progress) step(text string) {
 	}
 }
 
-// warning says what the user should know; no mode keeps it back.
+// warning shows a warning, in every mode.
 func (p *progress) warning(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,8 +99,8 @@ func (p *progress) warning(text string) {
 	fmt.Fprintln(p.w, "Warning: "+text)
 }
 
-// failed shows the last steps that were kept back, since the output of a
-// command that failed is part of them.
+// failed shows the last steps that were kept back: they are part of the output of
+// a command that failed.
 func (p *progress) failed() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,7 +110,7 @@ func (p *progress) failed() {
 	p.held = nil
 }
 
-// Close ends the bar, so that what is printed next begins a new line.
+// Close ends the bar, so that the next output begins on a new line.
 func (p *progress) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,7 +128,8 @@ func (p *progress) finishBar() {
 }
 
 func (p *progress) json(v map[string]any) {
-	// An event always encodes, and there is nobody to tell if stderr is gone.
+	// An event always encodes. A closed stderr is ignored: there is nowhere to
+	// report it.
 	b, _ := json.Marshal(v)
 	fmt.Fprintf(p.w, "%s\n", b)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/remote"
 	"github.com/clusterimage/sealer/store"
+	"github.com/clusterimage/sealer/transfer"
 )
 
 func (a *app) pull() *cobra.Command {
@@ -23,7 +24,11 @@ func (a *app) pull() *cobra.Command {
 		Use:   "pull NAME...",
 		Short: "Bring images from a registry into the store",
 		Long: `Bring images from a registry into the store. What the store has is not asked for
-again. Of an image for several platforms all come, or those of --platform.`,
+again. Of an image for several platforms all come, or those of --platform.
+
+NAME:TAG gets that name here. NAME@DIGEST and NAME:TAG@DIGEST bring exactly that
+content and name nothing, since the tag may mean another image: use the ID, or
+sealer tag.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			want, err := platform.ParseList(platforms)
@@ -64,20 +69,12 @@ func (a *app) pullOne(ctx context.Context, s *store.Store, c *remote.Client, nam
 		return "", err
 	}
 	p := a.newProgress(quiet)
-	desc, err := c.Pull(ctx, s, from, remote.PullOptions{Platforms: platforms, Progress: p.transfer})
+	desc, err := transfer.Pull(ctx, s, c, from, remote.PullOptions{Platforms: platforms, Progress: p.transfer})
 	p.Close()
-	if err != nil {
-		return "", err
+	if err == nil && from.Tag != "" && len(transfer.Names(from)) == 0 {
+		tag := from
+		tag.Digest = ""
+		fmt.Fprintf(a.Err, "%s is not set, since the reference has a digest; to set it: sealer tag %s %s\n", tag.Familiar(), desc.Digest.Encoded()[:12], tag.Familiar())
 	}
-	names := []ref.Reference{from}
-	if from.Tag == "" {
-		names = nil // asked for by digest: the image is found by its ID
-	}
-	for i := range names {
-		names[i].Digest = ""
-	}
-	if err := s.Commit(ctx, names, desc); err != nil {
-		return "", fmt.Errorf("pull %s: %w", from, err)
-	}
-	return desc.Digest, nil
+	return desc.Digest, err
 }

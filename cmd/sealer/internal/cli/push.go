@@ -5,9 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/clusterimage/sealer/registry/mirror"
-	"github.com/clusterimage/sealer/registry/remote"
 	"github.com/clusterimage/sealer/store"
+	"github.com/clusterimage/sealer/transfer"
 )
 
 func (a *app) push() *cobra.Command {
@@ -30,24 +29,17 @@ Only what the registry lacks is sent. The digest there is the digest here.`,
 				return err
 			}
 			return a.withStore(func(s *store.Store) error {
-				im, err := s.Image(cmd.Context(), args[0], nil)
+				p := a.newProgress(quiet)
+				sent, err := transfer.Push(cmd.Context(), s, c, args[0], to, transfer.PushOptions{Progress: p.transfer})
+				p.Close()
 				if err != nil {
 					return notFound(err)
 				}
-				p := a.newProgress(quiet)
-				err = c.Push(cmd.Context(), s, im.Descriptor, to, remote.PushOptions{
-					MountFrom: mirror.MountFrom(im.Documents),
-					Progress:  p.transfer,
-				})
-				p.Close()
-				if err != nil {
-					return err
-				}
 				if quiet {
-					fmt.Fprintln(a.Out, im.Descriptor.Digest)
+					fmt.Fprintln(a.Out, sent.Digest)
 					return nil
 				}
-				fmt.Fprintf(a.Out, "%s@%s\n", to, im.Descriptor.Digest)
+				fmt.Fprintf(a.Out, "%s@%s\n", to, sent.Digest)
 				return nil
 			})
 		},

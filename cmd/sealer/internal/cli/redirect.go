@@ -4,16 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 
-	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/spf13/cobra"
 
-	"github.com/clusterimage/sealer/build/kyverno"
-	"github.com/clusterimage/sealer/registry/ref"
-	"github.com/clusterimage/sealer/registry/tree"
+	"github.com/clusterimage/sealer/redirect"
 	"github.com/clusterimage/sealer/store"
+	"github.com/clusterimage/sealer/transfer"
 )
 
 func (a *app) redirect() *cobra.Command {
@@ -44,7 +41,7 @@ With --deny-others all other images are refused instead of left alone.`,
 			if err != nil {
 				return err
 			}
-			if dir != "" && d.Engine != kyverno.Containerd {
+			if dir != "" && d.Engine != redirect.Containerd {
 				return usagef("--dir is for -o containerd; redirect the output to a file")
 			}
 			d.DenyOthers, d.PlainHTTP = denyOthers, plainHTTP
@@ -60,7 +57,7 @@ With --deny-others all other images are refused instead of left alone.`,
 				return a.writeFiles(dir, files, true)
 			}
 			for _, file := range files {
-				if d.Engine == kyverno.Containerd { // one stream, several files
+				if d.Engine == redirect.Containerd { // one stream, several files
 					fmt.Fprintf(a.Out, "# %s\n", file.Path)
 				}
 				if _, err := a.Out.Write(file.Content); err != nil {
@@ -80,55 +77,18 @@ With --deny-others all other images are refused instead of left alone.`,
 	return cmd
 }
 
-// hold limits d to the images that a ClusterImage holds, under the names that
-// its registry layers serve them.
-func hold(ctx context.Context, s *store.Store, name string, p *ocispec.Platform, d *kyverno.Redirect) error {
-	im, err := s.Image(ctx, name, p)
+// hold limits d to the images in a ClusterImage, under the names that its
+// registry layers serve.
+func hold(ctx context.Context, s *store.Store, name string, p *ocispec.Platform, d *redirect.Redirect) error {
+	held, err := transfer.Held(ctx, s, name, p)
 	if err != nil {
 		return err
 	}
-	platforms := []ocispec.Platform{im.Config.Platform}
-	if p == nil && len(im.Platforms) > 0 {
-		platforms = im.Platforms
-	}
 	d.Exact = true
-	d.Naming = im.Config.Registry.Naming
-	d.Registry = cmp.Or(d.Registry, im.Config.Registry.Name)
-	for _, p := range platforms {
-		if im, err = s.Image(ctx, name, &p); err != nil {
-			return err
-		}
-		images, err := held(im)
-		if err != nil {
-			return fmt.Errorf("image %s: %w", name, err)
-		}
-		d.Images = append(d.Images, images...)
+	d.Naming = held.Naming
+	d.PrivateRegistry = cmp.Or(d.PrivateRegistry, held.Name)
+	for _, im := range held.Images {
+		d.Images = append(d.Images, redirect.Image(im))
 	}
 	return nil
-}
-
-// held returns the mirrored images of im, each with the digests that its
-// repository serves.
-func held(im *store.Image) ([]kyverno.Image, error) {
-	revisions := map[string][]digest.Digest{}
-	for _, doc := range im.Documents {
-		for _, r := range doc.Repositories {
-			for _, v := range r.Revisions {
-				revisions[r.Name] = append(revisions[r.Name], v.Digest)
-			}
-		}
-	}
-	private := cmp.Or(im.Config.Registry.Name, tree.DefaultRegistry)
-	var out []kyverno.Image
-	for _, m := range im.Config.Images {
-		r, err := ref.Parse(m.Reference)
-		if err != nil {
-			return nil, err
-		}
-		served := revisions[im.Config.Registry.Naming.Target(private, r).Repository]
-		if m.Missing == "" && slices.Contains(served, m.Digest) {
-			out = append(out, kyverno.Image{Reference: r, Digests: served})
-		}
-	}
-	return out, nil
 }

@@ -3,7 +3,7 @@ package cli
 import (
 	"github.com/spf13/pflag"
 
-	"github.com/clusterimage/sealer/build/kyverno"
+	"github.com/clusterimage/sealer/redirect"
 )
 
 // redirectFlags are the flags of the commands that write a redirect.
@@ -13,7 +13,7 @@ type redirectFlags struct {
 }
 
 func (r *redirectFlags) add(f *pflag.FlagSet) {
-	f.StringVar(&r.name, "name", "", "name of the policy (default "+kyverno.DefaultName+")")
+	f.StringVar(&r.name, "name", "", "name of the policy (default "+redirect.DefaultName+")")
 	f.StringVar(&r.registry, "registry", "", "the private registry, `HOST[:PORT]`")
 	f.StringSliceVar(&r.sources, "source-registries", nil, "redirect images from these registries only")
 	f.StringVar(&r.selector, "namespace-selector", "", "redirect pods in namespaces with these labels only, such as redirect=on")
@@ -21,18 +21,19 @@ func (r *redirectFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&r.admission, "admission-version", "", "version of admissionregistration.k8s.io for an admissionpolicy: v1 (Kubernetes 1.36, the default), v1beta1 (1.34), v1alpha1 (1.32)")
 }
 
-// redirect returns what the flags say. A fault in them is a usage error.
-func (r *redirectFlags) redirect(engine string) (kyverno.Redirect, error) {
-	d := kyverno.Redirect{
-		Name: r.name, Registry: r.registry, SourceRegistries: r.sources,
+// redirect returns the Redirect that the flags describe. A wrong flag is a usage
+// error.
+func (r *redirectFlags) redirect(engine string) (redirect.Redirect, error) {
+	d := redirect.Redirect{
+		Name: r.name, PrivateRegistry: r.registry, SourceRegistries: r.sources,
 		NamespaceSelector: r.selector, AdmissionVersion: r.admission,
 	}
 	var err error
-	if d.Engine, err = kyverno.ParseEngine(engine); err != nil {
+	if d.Engine, err = redirect.ParseEngine(engine); err != nil {
 		return d, usageError{err}
 	}
 	for _, s := range r.prefixes {
-		p, err := kyverno.ParsePrefix(s)
+		p, err := redirect.ParsePrefix(s)
 		if err != nil {
 			return d, usageError{err}
 		}

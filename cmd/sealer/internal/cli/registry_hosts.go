@@ -7,14 +7,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/clusterimage/sealer/build/kyverno"
+	"github.com/clusterimage/sealer/redirect"
 	"github.com/clusterimage/sealer/store"
 )
 
 func (a *app) registryHosts() *cobra.Command {
 	var only platformFlag
 	var server, dir string
-	d := kyverno.Redirect{Engine: kyverno.Containerd}
+	d := redirect.Redirect{Engine: redirect.Containerd}
 	cmd := &cobra.Command{
 		Use:   "hosts IMAGE --server URL",
 		Short: "Print the hosts.toml files by which containerd pulls from a registry what is inside",
@@ -29,7 +29,7 @@ under the names of the private registry.`,
 		ValidArgsFunction: a.completeImages,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
-			if d.Registry, d.PlainHTTP, err = parseServer(server); err != nil {
+			if d.PrivateRegistry, d.PlainHTTP, err = parseServer(server); err != nil {
 				return err
 			}
 			err = a.withStore(func(s *store.Store) error { return hold(cmd.Context(), s, args[0], only.Platform, &d) })
@@ -54,12 +54,12 @@ under the names of the private registry.`,
 	f.StringVar(&d.CAFile, "ca", "", "`file` on each node with the certificate to trust")
 	f.StringVar(&dir, "dir", "", "write certs.d into this `directory` instead of printing it")
 	f.Var(&only, "platform", "the images for this platform only (default: all that the ClusterImage has)")
-	_ = cmd.MarkFlagRequired("server") // it exists
+	_ = cmd.MarkFlagRequired("server") // fails only for an unknown flag
 	return cmd
 }
 
-// parseServer reads the URL of a registry: its host[:port], and whether it is
-// spoken to without TLS.
+// parseServer reads the URL of a registry: its host[:port], and whether it speaks
+// plain http.
 func parseServer(s string) (host string, plain bool, err error) {
 	if !strings.Contains(s, "://") {
 		s = "https://" + s

@@ -8,8 +8,8 @@ import (
 
 	"github.com/clusterimage/sealer/registry/mirror"
 	"github.com/clusterimage/sealer/registry/remote"
-	"github.com/clusterimage/sealer/registry/tree"
 	"github.com/clusterimage/sealer/store"
+	"github.com/clusterimage/sealer/transfer"
 )
 
 func (a *app) registryPush() *cobra.Command {
@@ -40,20 +40,8 @@ digest alone cannot be had then, and fails.`,
 				return err
 			}
 			return a.withStore(func(s *store.Store) error {
-				var docs []*tree.Document
-				platforms, err := platformsOf(cmd.Context(), s, args[0], only.Platform)
-				if err != nil {
-					return err
-				}
-				for _, p := range platforms {
-					im, err := s.Image(cmd.Context(), args[0], &p)
-					if err != nil {
-						return err
-					}
-					docs = append(docs, im.Documents...)
-				}
 				bar := a.newProgress(false)
-				pushed, err := mirror.Push(cmd.Context(), c, s, docs, target, mirror.PushOptions{Progress: bar.transfer})
+				pushed, lacking, err := transfer.PushMirrored(cmd.Context(), s, c, args[0], only.Platform, target, transfer.PushOptions{Progress: bar.transfer})
 				bar.Close()
 				for _, im := range pushed {
 					fmt.Fprintf(a.Out, "%s  %s\n", im.Reference, im.Digest)
@@ -61,19 +49,26 @@ digest alone cannot be had then, and fails.`,
 						fmt.Fprintf(a.Err, "warning: %s: the registry takes no index whose platforms it has not all; it got one of those inside, with another digest\n", im.Reference)
 					}
 				}
+				for _, r := range lacking {
+					fmt.Fprintf(a.Err, "not pushed: %s: %s lists it and does not hold it\n", r.Familiar(), args[0])
+				}
+				if err == nil && len(lacking) > 0 {
+					err = advise(incompleteError{fmt.Errorf("registry push %s: %s", args[0], counted(len(lacking), "image is not inside", "images are not inside"))},
+						"Copy them to the registry by themselves, or build the image again")
+				}
 				if err == nil && len(pushed) == 0 {
 					fmt.Fprintf(a.Err, "%s holds no container image\n", args[0])
 				}
 				if errors.Is(err, remote.ErrSparse) {
 					return advise(err, "Build the image with --all-platforms, or push to a registry that takes sparse indexes")
 				}
-				return err
+				return notFound(err)
 			})
 		},
 	}
 	cmd.Flags().StringVar(&to, "to", "", "the registry, and a path in it: `HOST[:PORT][/PREFIX]`")
 	cmd.Flags().Var(&only, "platform", "the images for this platform only (default: all that the ClusterImage has)")
-	_ = cmd.MarkFlagRequired("to") // it exists
+	_ = cmd.MarkFlagRequired("to") // fails only for an unknown flag
 	r.add(cmd.Flags())
 	return cmd
 }

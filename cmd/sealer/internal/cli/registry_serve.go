@@ -5,15 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"syscall"
 
-	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/spf13/cobra"
 
 	"github.com/clusterimage/sealer/registry"
 	"github.com/clusterimage/sealer/store"
+	"github.com/clusterimage/sealer/transfer"
 )
 
 func (a *app) registryServe() *cobra.Command {
@@ -62,48 +60,31 @@ type serving struct {
 }
 
 func (a *app) serve(ctx context.Context, s *store.Store, names []string, p *ocispec.Platform, v serving) (err error) {
-	layers, o, err := served(ctx, s, names, p)
+	content, err := transfer.Contents(ctx, s, names, p)
 	if err != nil {
-		return err
+		return notFound(err)
 	}
-	release, err := pin(ctx, s, layers)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, release()) }()
-	var dirs []string
-	for _, id := range layers {
-		dirs = append(dirs, s.LayerDir(id))
-	}
-	o.Htpasswd, o.Logger = v.htpasswd, a.logger()
-	v.server.Hosts, v.server.Logger = o.Private, o.Logger
-	h, err := registry.NewHandler(ctx, dirs, o)
+	v.server.Hosts, v.server.Logger = content.Options.PrivateRegistries, a.logger()
+	h, err := transfer.NewHandler(ctx, s, content, registry.Options{Htpasswd: v.htpasswd, Logger: v.server.Logger})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
-	server, err := registry.Listen(h, v.server)
+	server, err := registry.Listen(h.Handler, v.server)
 	if err != nil {
 		return err
 	}
 	if err := announce(server, v); err != nil {
 		return errors.Join(err, server.Close())
 	}
-	fmt.Fprintf(a.Out, "Serving %d images at %s\n", len(o.References), server.URL())
+	if err := a.tellGaps(ctx, s, names, p); err != nil {
+		return errors.Join(err, server.Close())
+	}
+	fmt.Fprintf(a.Out, "Serving %d images at %s\n", len(content.Options.References), server.URL())
 	return server.Serve(ctx)
 }
 
-// pin keeps layers from prune while they are served. A store that this user may
-// not write is served all the same.
-func pin(ctx context.Context, s *store.Store, layers []digest.Digest) (release func() error, err error) {
-	release, err = s.Pin(ctx, layers)
-	if errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
-		return func() error { return nil }, nil
-	}
-	return release, err
-}
-
-// announce writes the files that tell others about a server which listens.
+// announce writes the files that tell other programs about a listening server.
 func announce(s *registry.Server, v serving) error {
 	for _, f := range []struct {
 		name    string
@@ -112,7 +93,7 @@ func announce(s *registry.Server, v serving) error {
 		if f.name == "" {
 			continue
 		}
-		if err := writeFile(f.name, func(w io.Writer) error { _, err := w.Write(f.content); return err }); err != nil {
+		if err := writeFile(f.name, 0o644, func(w io.Writer) error { _, err := w.Write(f.content); return err }); err != nil {
 			return err
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/clusterimage/sealer/registry/remote"
 )
 
-// registryFlags are the flags of every command that speaks to registries.
+// registryFlags are the flags of every command that uses registries.
 type registryFlags struct {
 	registriesConf string
 	authFile       string

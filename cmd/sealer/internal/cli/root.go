@@ -8,17 +8,17 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Streams are what a command reads and prints to.
+// Streams are the standard streams of a command.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
 }
 
-// app holds the persistent flags and the streams; it is made anew for each
-// run, so that tests run commands side by side.
+// app holds the persistent flags and the streams of one run, so that tests can
+// run commands concurrently.
 type app struct {
 	Streams
-	raw     io.Writer // Out as it was given, maybe a terminal
+	raw     io.Writer // the Out of Streams, maybe a terminal
 	started bool
 
 	root     string // --root
@@ -39,8 +39,8 @@ func Main(ctx context.Context, args []string, s Streams) int {
 	return a.report(ctx, ran, err)
 }
 
-// results is what commands print to. It keeps the first error, so that no
-// command whose results were lost counts as done.
+// results is the stdout of commands. It keeps the first write error, so that a
+// command whose results were lost fails.
 type results struct {
 	io.Writer
 	err error
@@ -67,7 +67,8 @@ commands, and a registry with every container image that will be pulled.
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
-			// cobra looks at these only later, and a missing flag is a wrong usage.
+			// cobra checks required flags only later, and a missing flag is a
+			// wrong usage.
 			if err := cmd.ValidateRequiredFlags(); err != nil {
 				return err
 			}
@@ -86,23 +87,32 @@ commands, and a registry with every container image that will be pulled.
 	f.BoolVar(&a.debug, "debug", false, "log what is done, on stderr")
 	f.StringVar(&a.progress, "progress", "auto", "progress on stderr: auto, plain, json or none")
 	cmd.AddCommand(
+		a.applyCommand(),
 		a.build(),
+		a.checks(),
 		a.completion(),
+		a.delete(),
 		a.diff(),
+		a.exec(),
+		a.gen(),
 		a.images(),
 		a.initialise(),
 		a.inspect(),
+		a.join(),
 		a.load(),
 		a.login(),
 		a.logout(),
 		a.merge(),
 		a.mount(),
+		a.node(),
+		a.plugin(),
 		a.prune(),
 		a.pull(),
 		a.push(),
 		a.redirect(),
 		a.registry(),
 		a.rmi(),
+		a.run(),
 		a.save(),
 		a.scan(),
 		a.tag(),
@@ -122,8 +132,8 @@ func (a *app) check() error {
 	return usagef("--progress %q: want auto, plain, json or none", a.progress)
 }
 
-// logger returns where the libraries log: stderr with --debug, else only
-// warnings and errors.
+// logger returns the logger of the libraries: everything to stderr with --debug,
+// else only warnings and errors.
 func (a *app) logger() *slog.Logger {
 	level := slog.LevelWarn
 	if a.debug {

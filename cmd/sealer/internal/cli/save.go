@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -35,7 +37,7 @@ where there is no registry, and for tools that read oci-archive.`,
 					return notFound(s.Save(cmd.Context(), w, args, store.SaveOptions{Platforms: list}))
 				}
 				if file != "" && file != "-" {
-					return writeFile(file, write)
+					return writeFile(file, 0o600, write) // programs and configuration may be secret
 				}
 				if f, ok := a.raw.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 					return usagef("will not write a tar to the terminal: use -o FILE or a pipe")
@@ -49,9 +51,11 @@ where there is no registry, and for tools that read oci-archive.`,
 	return cmd
 }
 
-// writeFile makes a file appear once write has written all of it. A pipe or a
-// device of that name is written to, not replaced; a link is followed.
-func writeFile(name string, write func(io.Writer) error) (err error) {
+// writeFile makes a file with the permissions perm appear once write has written
+// all of it and the disk has it: until then a file of that name stays as it was.
+// An existing pipe or device is written to instead of replaced, and a link is
+// followed.
+func writeFile(name string, perm fs.FileMode, write func(io.Writer) error) (err error) {
 	if real, err := filepath.EvalSymlinks(name); err == nil {
 		name = real
 	}
@@ -71,14 +75,35 @@ func writeFile(name string, write func(io.Writer) error) (err error) {
 	defer func() {
 		if err != nil {
 			_ = f.Close()
-			err = errors.Join(err, os.Remove(f.Name()))
+			if rerr := os.Remove(f.Name()); !errors.Is(rerr, fs.ErrNotExist) { // it has its name already
+				err = errors.Join(err, rerr)
+			}
 		}
 	}()
 	if err := write(f); err != nil {
 		return err
 	}
-	if err := errors.Join(f.Chmod(0o644), f.Sync(), f.Close(), os.Rename(f.Name(), name)); err != nil {
+	if err := errors.Join(f.Chmod(perm), f.Sync(), f.Close()); err != nil { // before the old file is gone
 		return fmt.Errorf("write %s: %w", name, err)
+	}
+	if err := os.Rename(f.Name(), name); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return syncParent(name)
+}
+
+// syncParent flushes the name of a file. Windows, whose file systems keep names in
+// a journal, flushes no directory.
+func syncParent(name string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	dir, err := os.Open(filepath.Dir(name))
+	if err != nil {
+		return nil // it may be written to, and not read
+	}
+	if err := errors.Join(dir.Sync(), dir.Close()); err != nil {
+		return fmt.Errorf("write %s: flush its directory: %w", name, err)
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -16,6 +16,7 @@ import (
 	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/store"
+	"github.com/clusterimage/sealer/transfer"
 )
 
 // discoveryFlags are the flags of discovery that build and scan share.
@@ -32,11 +33,13 @@ func (d *discoveryFlags) add(fs *pflag.FlagSet, o *build.Options) {
 	fs.StringArrayVar(&d.values, "values", nil, "`NAME=FILE` with values for the chart NAME; may be repeated")
 	fs.StringArrayVar(&d.set, "set", nil, "`NAME.key=value` for the chart NAME, as in helm; may be repeated")
 	fs.BoolVar(&o.ChartProbe, "chart-probe", false, "render charts also with the switches on that are off; what appears is optional")
-	fs.BoolVar(&o.ScanLenient, "scan-lenient", false, "make warnings of the faults in charts and manifests")
+	fs.BoolVar(&o.ScanLenient, "scan-lenient", false, "make gaps of the faults in charts and manifests")
+	fs.BoolVar(&o.AllowGaps, "allow-gaps", false, "go on where images cannot be known; the gaps are recorded")
+	fs.BoolVar(&o.Strict, "strict", false, "take gaps that are only doubtful for open ones")
 	fs.BoolVar(&o.IncludeOptional, "include-optional", false, "mirror also what discovery only lists")
 }
 
-// complete puts the flags that need work into o.
+// complete parses flags and puts the results into o.
 func (d *discoveryFlags) complete(o *build.Options) error {
 	o.ChartSet, o.ChartValues = d.set, map[string][]byte{}
 	for _, v := range d.values {
@@ -58,7 +61,7 @@ func (d *discoveryFlags) complete(o *build.Options) error {
 	return nil
 }
 
-// scanFlags are the flags of scan as they were given.
+// scanFlags are the flags of scan as given.
 type scanFlags struct {
 	options   build.Options
 	discovery discoveryFlags
@@ -68,12 +71,17 @@ type scanFlags struct {
 	buildArgs []string
 	why       string
 	rejected  bool
+
+	cluster    bool
+	kubeconfig string
+	namespace  string
+	compare    string
 }
 
 func (a *app) scan() *cobra.Command {
 	f := &scanFlags{}
 	cmd := &cobra.Command{
-		Use:   "scan [flags] PATH|IMAGE",
+		Use:   "scan [flags] PATH|IMAGE|-|--cluster",
 		Short: "Find the container images that a cluster will pull",
 		Long: `Find the container images that a cluster will pull because of the files at PATH,
 and say where each of them stands. PATH is
@@ -82,26 +90,34 @@ and say where each of them stands. PATH is
   a rootfs:                      charts/, manifests/, application/
   any other directory or file:   manifests and charts
 
-or the name of a ClusterImage in the store, whose files are read.
+or the name of a ClusterImage in the store, whose files are read, or - for objects
+on standard input. With --cluster it is a running cluster: its pods and what makes
+pods, with the digests that run, and as optional images the rest of its nodes.
 
 What is certain, high or medium is mirrored by a build; low, optional and
 announced are listed, and mirrored with --include-optional. What cannot be
-known from the files is told on stderr, with the faults of the input.
+known from the files is a gap, told on stderr with what closes it: an open one
+(exit code 3) hides images for certain, a doubtful one perhaps.
 
 The file .sealerimages beside the Kubefile, or at PATH, decides over all rules:
 
   include quay.io/app/worker:v1              an image that no file names
   ignore quay.io/app/* in charts/*           no image, or not wanted
   field Widget.example.com spec.parts[].run  a field that holds an image
+  gap Cluster.postgresql.cnpg.io because its images are in imageList
+                                             a gap that is known, and no harm
 
 ` + exitCodesHelp,
 		Example: `  sealer scan .
   sealer scan charts/my-chart.tgz --set my-chart.metrics.enabled=true
   sealer scan -o imageList . > imageList          # what a build would mirror
   sealer scan --why quay.io/app/worker:v1 .       # which file asks for it, by which rule
-  sealer scan --rejected .                        # what looked like an image and is none`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.runScan(cmd.Context(), f, args[0]) },
+  sealer scan --rejected .                        # what looked like an image and is none
+  kustomize build . | sealer scan -               # objects that another program makes
+  sealer scan --cluster -o imageList > imageList  # what runs, pinned
+  sealer scan --cluster --compare my-app:v1       # what runs and is not inside`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.runScan(cmd.Context(), f, args) },
 	}
 	o, fs := &f.options, cmd.Flags()
 	f.discovery.add(fs, o)
@@ -111,15 +127,25 @@ The file .sealerimages beside the Kubefile, or at PATH, decides over all rules:
 	fs.StringVarP(&o.Kubefile, "file", "f", "", "the Kubefile (default PATH/Kubefile)")
 	fs.StringArrayVar(&f.buildArgs, "build-arg", nil, "`NAME=VALUE` of an ARG of the Kubefile")
 	fs.StringVar(&f.platform, "platform", "", "the platform (default this machine's)")
-	fs.StringVar(&o.Registry, "registry", "", "the private registry that the cluster pulls from")
+	fs.StringVar(&o.PrivateRegistry, "registry", "", "the private registry that the cluster pulls from")
+	fs.BoolVar(&f.cluster, "cluster", false, "scan a running cluster")
+	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "`file` that says where the cluster is (default KUBECONFIG, else ~/.kube/config)")
+	fs.StringVarP(&f.namespace, "namespace", "n", "", "scan this `namespace` of the cluster only")
+	fs.StringVar(&f.compare, "compare", "", "print the images that this ClusterImage has not inside, and exit with 3 if there are any")
 	f.registry.add(fs)
 	f.output.flags(cmd, "table", "imageList")
 	return cmd
 }
 
-func (a *app) runScan(ctx context.Context, f *scanFlags, arg string) error {
+func (a *app) runScan(ctx context.Context, f *scanFlags, args []string) error {
 	if err := f.output.check(); err != nil {
 		return err
+	}
+	switch {
+	case f.cluster == (len(args) > 0):
+		return usagef("want one PATH, IMAGE or -, or --cluster")
+	case !f.cluster && (f.kubeconfig != "" || f.namespace != ""):
+		return usagef("--kubeconfig and --namespace are for --cluster")
 	}
 	var why ref.Reference
 	if f.why != "" {
@@ -131,12 +157,24 @@ func (a *app) runScan(ctx context.Context, f *scanFlags, arg string) error {
 	if err := f.complete(a); err != nil {
 		return err
 	}
-	found, err := a.find(ctx, f, arg)
+	found, err := a.find(ctx, f, strings.Join(args, ""))
 	if found == nil {
 		return err
 	}
+	if f.compare != "" {
+		return errors.Join(err, a.printCompared(ctx, f, found))
+	}
 	if perr := a.printScan(f, found, why); perr != nil {
 		return errors.Join(perr, err)
+	}
+	if err == nil && why == (ref.Reference{}) {
+		err = openGaps(found, f.options.AllowGaps)
+	}
+	switch {
+	case errors.Is(err, errIncomplete):
+		return err
+	case errors.Is(err, imagelist.ErrNoChart):
+		return usageError{err}
 	}
 	if err != nil {
 		return advise(err, "Correct the files, leave them out with .sealerimages or --ignored-image-list, or see the rest as it is with --scan-lenient")
@@ -162,8 +200,14 @@ func (f *scanFlags) complete(a *app) (err error) {
 	return f.discovery.complete(o)
 }
 
-// find scans what arg names.
+// find scans the context, file or image that arg names.
 func (a *app) find(ctx context.Context, f *scanFlags, arg string) (*imagelist.Result, error) {
+	switch {
+	case f.cluster:
+		return f.findRunning(ctx)
+	case arg == "-":
+		return a.findInput(ctx, f)
+	}
 	info, err := os.Stat(arg)
 	switch {
 	case err == nil && (f.options.Kubefile != "" || info.IsDir() && hasKubefile(arg)):
@@ -203,31 +247,15 @@ func (a *app) findKubefile(ctx context.Context, f *scanFlags, dir string) (found
 	return found, err
 }
 
-// findImage scans the files of an image in the store, its base's too.
-func findImage(ctx context.Context, s *store.Store, name string, o build.Options) (_ *imagelist.Result, err error) {
-	p := &o.Platforms
-	var im *store.Image
-	if len(*p) > 0 {
-		im, err = s.Image(ctx, name, &(*p)[0])
-	} else {
-		im, err = s.Image(ctx, name, nil)
+// findImage scans the files of an image in the store, including its base's.
+func findImage(ctx context.Context, s *store.Store, name string, o build.Options) (*imagelist.Result, error) {
+	var p *ocispec.Platform
+	if len(o.Platforms) > 0 {
+		p = &o.Platforms[0]
 	}
-	if err != nil {
-		return nil, err
-	}
-	var ids []digest.Digest
-	for _, l := range im.Config.Layers {
-		ids = append(ids, l.ID)
-	}
-	root, err := s.Rootfs(ids)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, root.Close()) }()
 	lists, err := build.Lists(o)
 	if err != nil {
 		return nil, err
 	}
-	lists.PrivateRegistry = im.Config.Registry.Name
-	return imagelist.Scan(ctx, root, lists)
+	return transfer.Scan(ctx, s, name, p, lists)
 }

@@ -4,25 +4,24 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/clusterimage/sealer/imagelist"
 	"github.com/clusterimage/sealer/registry/ref"
 )
 
-// scanResult is what scan prints as JSON and YAML.
+// scanResult is the output of scan as JSON and YAML.
 type scanResult struct {
-	Images       []scannedImage `json:"images"`
-	Requirements []scannedImage `json:"requirements,omitempty"` // in the private registry itself
-	Unresolved   []scanGap      `json:"unresolved,omitempty"`
-	Rejected     []scanPlace    `json:"rejected,omitempty"` // with --rejected
-	Warnings     []string       `json:"warnings,omitempty"`
-	Charts       []scannedChart `json:"charts,omitempty"`
+	Images       []scannedImage  `json:"images"`
+	Requirements []scannedImage  `json:"requirements,omitempty"` // in the private registry itself
+	Gaps         []imagelist.Gap `json:"gaps,omitempty"`
+	Rejected     []scanPlace     `json:"rejected,omitempty"` // with --rejected
+	Warnings     []string        `json:"warnings,omitempty"`
+	Charts       []scannedChart  `json:"charts,omitempty"`
 }
 
 type scannedImage struct {
 	Reference  string      `json:"reference"`
-	Source     string      `json:"source,omitempty"` // where it is mirrored from, when not reference
+	Source     string      `json:"source,omitempty"` // the reference to mirror from, if it is another
 	Confidence string      `json:"confidence"`
 	Mirrored   bool        `json:"mirrored"` // by a build with the same options
 	Found      []scanPlace `json:"found"`
@@ -41,20 +40,13 @@ type scanPlace struct {
 	Reason     string `json:"reason,omitempty"`
 }
 
-type scanGap struct {
-	File   string `json:"file"`
-	Line   int    `json:"line,omitempty"`
-	Object string `json:"object,omitempty"`
-	Field  string `json:"field,omitempty"`
-	Text   string `json:"text,omitempty"`
-	Reason string `json:"reason"`
-}
-
 type scannedChart struct {
 	Path        string `json:"path"`
 	Name        string `json:"name,omitempty"`
 	Version     string `json:"version,omitempty"`
 	KubeVersion string `json:"kubeVersion,omitempty"`
+	Release     string `json:"release,omitempty"` // of the start command that installs it
+	Namespace   string `json:"namespace,omitempty"`
 	Error       string `json:"error,omitempty"`
 }
 
@@ -83,15 +75,12 @@ func newScanResult(found *imagelist.Result, includeOptional, rejected bool) scan
 	for _, im := range found.Mirror(includeOptional) {
 		mirrored[im.Reference] = true
 	}
-	v := scanResult{Images: []scannedImage{}, Warnings: found.Warnings}
+	v := scanResult{Images: []scannedImage{}, Warnings: found.Warnings, Gaps: found.Gaps}
 	for _, im := range found.Images() {
 		v.Images = append(v.Images, newScanned(im, mirrored[im.Reference]))
 	}
 	for _, im := range found.Requirements() {
 		v.Requirements = append(v.Requirements, newScanned(im, false))
-	}
-	for _, g := range found.Unresolved {
-		v.Unresolved = append(v.Unresolved, scanGap(g))
 	}
 	if rejected {
 		for _, r := range found.Rejected {
@@ -120,7 +109,7 @@ func newPlace(f imagelist.Finding) scanPlace {
 		Field: f.Field, Rule: f.Rule, Confidence: string(f.Confidence), Reason: f.Reason}
 }
 
-// printImageList prints what a build would mirror, as an imageList.
+// printImageList prints the images that a build would mirror, as an imageList.
 func printImageList(w io.Writer, images []imagelist.Image) error {
 	for _, im := range images {
 		line := im.Reference.String()
@@ -156,8 +145,8 @@ func printRejected(w io.Writer, list []scanPlace) error {
 	return table(w, []string{"TEXT", "FOUND AT", "FIELD", "REASON"}, rows)
 }
 
-// at is file:line; of a chart whose template line is not known, that of the
-// rendering.
+// at returns file:line. If the line in the template of a chart is unknown, it is
+// the line in the rendering.
 func (p scanPlace) at() string {
 	switch {
 	case p.Line > 0:
@@ -168,20 +157,19 @@ func (p scanPlace) at() string {
 	return p.File
 }
 
-// remark tells on stderr what the list alone does not say.
+// remark prints on stderr the facts that a list of images does not show.
 func (a *app) remark(v scanResult) {
-	for _, g := range v.Unresolved {
-		at := g.File
-		if g.Line > 0 {
-			at = fmt.Sprintf("%s:%d", g.File, g.Line)
+	open := 0
+	for _, g := range v.Gaps {
+		switch {
+		case g.Declared != "":
+			fmt.Fprintf(a.Err, "Gap (declared): %s: %s\n", g, g.Declared)
+		default:
+			fmt.Fprintf(a.Err, "Gap (%s): %s; %s\n", g.Grade, g, g.Remedy)
 		}
-		var about []string
-		for _, s := range []string{g.Object, g.Field, g.Text} {
-			if s != "" {
-				about = append(about, s)
-			}
+		if g.Blocks() {
+			open++
 		}
-		fmt.Fprintf(a.Err, "Unresolved: %s: %s: %s\n", at, strings.Join(about, " "), g.Reason)
 	}
 	for _, w := range v.Warnings {
 		fmt.Fprintf(a.Err, "Warning: %s\n", w)
@@ -192,7 +180,7 @@ func (a *app) remark(v scanResult) {
 			mirrored++
 		}
 	}
-	fmt.Fprintf(a.Err, "%d images that a build mirrors, %d more listed, %d places unresolved\n", mirrored, len(v.Images)-mirrored-len(v.Requirements), len(v.Unresolved))
+	fmt.Fprintf(a.Err, "%d images that a build mirrors, %d more listed, %d gaps, %d of them open\n", mirrored, len(v.Images)-mirrored-len(v.Requirements), len(v.Gaps), open)
 	for _, r := range v.Requirements {
 		fmt.Fprintf(a.Err, "Must be in the image under its own name: %s\n", r.Reference)
 	}

@@ -72,7 +72,7 @@ func familiarAll(names []string) []string {
 	return out
 }
 
-// notFound adds to an error about an image that is not there what to do.
+// notFound adds advice to an error about a missing image.
 func notFound(err error) error {
 	if errors.Is(err, store.ErrDamaged) {
 		return advise(err, "See what is broken with: sealer verify IMAGE; fetch it again with: sealer verify --repair IMAGE")

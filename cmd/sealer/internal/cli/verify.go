@@ -5,25 +5,26 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/spf13/cobra"
 
-	"github.com/clusterimage/sealer/registry"
-	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/store"
+	"github.com/clusterimage/sealer/transfer"
 )
 
-// verification is what verify prints.
+// verification is the output of verify.
 type verification struct {
-	Image      string   `json:"image"`
-	Blobs      int      `json:"blobs"`
-	Layers     int      `json:"layers"`
-	Bytes      int64    `json:"bytes"`
-	References int      `json:"references"`
-	Repaired   []string `json:"repaired,omitempty"`
-	Faults     []string `json:"faults,omitempty"`  // broken content
-	Missing    []string `json:"missing,omitempty"` // references that the registry inside does not answer
+	Image      string     `json:"image"`
+	Blobs      int        `json:"blobs"`
+	Layers     int        `json:"layers"`
+	Bytes      int64      `json:"bytes"`
+	References int        `json:"references"`
+	Repaired   []string   `json:"repaired,omitempty"`
+	Faults     []string   `json:"faults,omitempty"`  // broken content
+	Missing    []string   `json:"missing,omitempty"` // references that the registry layers do not answer
+	Gaps       []imageGap `json:"gaps,omitempty"`    // images that the build could not know
 }
 
 func (a *app) verify() *cobra.Command {
@@ -36,7 +37,9 @@ func (a *app) verify() *cobra.Command {
 		Long: `Check every byte of images: each blob against its digest, each unpacked file
 against its layer, each link of the registry inside against its layer's list.
 Then completeness: each container image that was found when the image was built,
-asked for as the cluster will, is there with all its layers.
+asked for as the cluster will, is there with all its layers. A gap is a place
+whose images the build could not know; an open one that the author of the image
+did not declare makes it incomplete.
 
 --repair fetches what is broken again: container images from where they were
 mirrored, all else from the registry that the image's name says.
@@ -61,10 +64,13 @@ mirrored, all else from the registry that the image's name says.
 					if n := len(v.Faults) + len(v.Missing); n > 0 {
 						errs = append(errs, incompleteError{fmt.Errorf("verify %s: %d faults", name, n)})
 					}
+					if n := openIn(v.Gaps); n > 0 {
+						errs = append(errs, incompleteError{fmt.Errorf("verify %s: %s open: images are missing that the build did not know", name, counted(n, "gap is", "gaps are"))})
+					}
 				}
 				print := func(w io.Writer) error { return printVerified(w, all) }
 				err := errors.Join(errs...)
-				if errors.Is(err, errIncomplete) && !repair {
+				if errors.Is(err, errIncomplete) && !repair && slices.ContainsFunc(all, func(v verification) bool { return len(v.Faults)+len(v.Missing) > 0 }) {
 					err = advise(err, "Fetch what is broken again with: sealer verify --repair IMAGE")
 				}
 				return errors.Join(o.print(a.Out, all, print, anys(all)...), err)
@@ -79,19 +85,19 @@ mirrored, all else from the registry that the image's name says.
 
 func (a *app) verifyOne(ctx context.Context, s *store.Store, name string, repair bool, r *registryFlags) (verification, error) {
 	v := verification{Image: name}
-	var o store.VerifyOptions
+	var o transfer.VerifyOptions
 	if repair {
 		c, err := a.client(r)
 		if err != nil {
 			return v, err
 		}
-		o.Repair = newRepairer(ctx, s, c, name).fetch
+		o.Repair = c
 	}
-	got, err := s.Verify(ctx, name, o)
+	got, err := transfer.Verify(ctx, s, name, o)
 	if err != nil {
 		return v, err
 	}
-	v.Blobs, v.Layers, v.Bytes = got.Blobs, got.Layers, got.Bytes
+	v.Blobs, v.Layers, v.Bytes, v.References = got.Blobs, got.Layers, got.Bytes, got.References
 	for _, f := range got.Faults {
 		if text := fmt.Sprintf("%s: %v", f.What, f.Err); f.Repaired {
 			v.Repaired = append(v.Repaired, text)
@@ -99,58 +105,51 @@ func (a *app) verifyOne(ctx context.Context, s *store.Store, name string, repair
 			v.Faults = append(v.Faults, text)
 		}
 	}
-	if len(v.Faults) > 0 {
-		return v, nil // what is broken cannot be complete
+	for _, m := range got.Missing {
+		v.Missing = append(v.Missing, m.Error())
 	}
-	return v, complete(ctx, s, name, &v)
+	v.Gaps = printedGaps(got.Gaps)
+	return v, nil
 }
 
-// complete checks each platform of an image for completeness.
-func complete(ctx context.Context, s *store.Store, name string, v *verification) error {
-	platforms, err := platformsOf(ctx, s, name, nil)
-	if err != nil {
-		return err
-	}
-	for _, p := range platforms {
-		im, err := s.Image(ctx, name, &p)
-		if err != nil {
-			return err
+// maxFaults is the most faults of an image that are printed for people: a damaged
+// disk or a hostile image has millions. JSON has all.
+const maxFaults = 20
+
+// printFaults prints the first faults of an image, and counts the rest. The
+// repaired ones come last: they need nobody.
+func printFaults(w io.Writer, v verification) {
+	left, more := maxFaults, 0
+	var rest []string
+	for _, l := range []struct {
+		word string
+		list []string
+	}{{"broken", v.Faults}, {"missing", v.Missing}, {"repaired", v.Repaired}} {
+		shown := min(left, len(l.list))
+		left -= shown
+		for _, text := range l.list[:shown] {
+			fmt.Fprintf(w, "%s: %s\n", l.word, text)
 		}
-		var dirs []string
-		for _, id := range im.LayerIDs() {
-			dirs = append(dirs, s.LayerDir(id))
-		}
-		references := mirroredReferences(im)
-		missing, err := registry.Verify(ctx, dirs, references, registry.VerifyOptions{
-			Naming: im.Config.Registry.Naming, Private: im.Config.Registry.Name, Platforms: []ocispec.Platform{p},
-		})
-		if err != nil {
-			return err
-		}
-		v.References += len(references)
-		for _, m := range im.Config.Images {
-			if m.Lacks() {
-				v.Missing = append(v.Missing, fmt.Sprintf("%s: %s: %s", platform.String(p), m.Reference, m.Missing))
-			}
-		}
-		for _, m := range missing {
-			v.Missing = append(v.Missing, fmt.Sprintf("%s: %v", platform.String(p), m))
+		if n := len(l.list) - shown; n > 0 {
+			more += n
+			rest = append(rest, fmt.Sprintf("%d %s", n, l.word))
 		}
 	}
-	return nil
+	if more > 0 {
+		fmt.Fprintf(w, "and %d more: %s: --output json has all\n", more, strings.Join(rest, ", "))
+	}
 }
 
 func printVerified(w io.Writer, all []verification) error {
 	for _, v := range all {
-		for _, l := range []struct {
-			word string
-			list []string
-		}{{"repaired", v.Repaired}, {"broken", v.Faults}, {"missing", v.Missing}} {
-			for _, text := range l.list {
-				fmt.Fprintf(w, "%s: %s\n", l.word, text)
-			}
+		printFaults(w, v)
+		for _, g := range v.Gaps {
+			fmt.Fprintf(w, "%s\n", g)
 		}
 		state := "verified"
+		if openIn(v.Gaps) > 0 {
+			state = "INCOMPLETE"
+		}
 		if len(v.Faults)+len(v.Missing) > 0 {
 			state = "FAULTY"
 		}

@@ -14,7 +14,7 @@ const Version = "0.1.0"
 
 type versionInfo struct {
 	Version  string `json:"version"`
-	Revision string `json:"revision,omitempty"` // the source's commit, where the build knew it
+	Revision string `json:"revision,omitempty"` // the source's commit, if the build knew it
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
@@ -31,7 +31,7 @@ func theVersion() versionInfo {
 	return v
 }
 
-// String is the line that people read.
+// String returns the output for people.
 func (v versionInfo) String() string {
 	return fmt.Sprintf("sealer %s (%s, %s)", v.Version, v.Go, v.Platform)
 }

@@ -1,0 +1,203 @@
+# The cases of run; sourced inside a lab in which the images are built.
+# shellcheck shell=bash disable=SC2154
+
+nodes_up() { # nodes_up NAME IP NAME IP...: at the same time
+  local jobs=()
+  while [ $# -gt 0 ]; do
+    node_up "$1" "$2" &
+    jobs+=($!)
+    shift 2
+  done
+  wait "${jobs[@]}"
+}
+
+all_ready() { # all_ready N: that many nodes are, and all of kube-system
+  [ "$(kubectl get nodes --no-headers 2>/dev/null | awk '$2 == "Ready"' | wc -l)" = "$1" ] &&
+    kubectl -n kube-system get pods --no-headers | awk '{split($2, n, "/"); if (n[1] != n[2] || $3 != "Running") bad = 1} END {exit bad || NR == 0}'
+}
+
+pod_runs() { [ "$(kubectl get pod "$1" -o 'jsonpath={.status.phase} {.status.containerStatuses[0].ready}')" = "Running true" ]; }
+
+# serves NODE: the nginx pod answers a node, by its address, and through a
+# Service and its name from inside another pod.
+serves() {
+  local ip
+  ip=$(kubectl get pod nginx -o 'jsonpath={.status.podIP}')
+  eventually "the pod answers $1" node_run "$1" curl -sf -m 5 "http://$ip/"
+  kubectl expose pod nginx --port 80 >/dev/null
+  eventually "a Service and its name lead to it" kubectl exec nginx -- /web get http://nginx.default.svc.cluster.local/
+}
+
+offline() { # nothing wanted to leave the network
+  local out
+  out=$(left)
+  [ "$(awk 'NR == 1 {print $1, $2}' <<< "$out")" = "0 0" ] && [ "$(wc -l <<< "$out")" = 1 ] || { echo "$out"; return 1; }
+}
+
+# proves IMAGE...: all that runs came from those ClusterImages.
+proves() {
+  local args=() i
+  for i; do args+=(--image "$i"); done
+  sealer check --proof "${args[@]}" >"$LAB/proof" || { cat "$LAB/proof"; fail "everything that runs came from the ClusterImages"; }
+  echo "   ok: $(tail -n 1 "$LAB/proof")"
+}
+
+keeps_stranger() { { sealer check --proof --image "$2" 2>/dev/null || true; } | grep -q "STRANGER: node $1"; }
+
+# stranger NODE IMAGE: a pod whose image somebody brought to the node by another
+# way is named.
+stranger() {
+  local image=$lab_net.1:5999/docker.io/library/stranger:v1 status=0 pid
+  upstream -empty -dir "$LAB/upstream" -addr $lab_net.1:5999 -ready-file "$LAB/stranger.addr" >/dev/null 2>&1 &
+  pid=$!
+  eventually "a registry with a stranger answers" test -s "$LAB/stranger.addr"
+  node_run "$1" ctr -n k8s.io images pull --plain-http "$image" >/dev/null
+  kill "$pid"
+  kubectl run stranger --image="$image" --image-pull-policy=Never --overrides="{\"spec\":{\"nodeName\":\"$1\"}}" >/dev/null
+  eventually "the stranger runs" pod_runs stranger
+  seconds sealer check --proof --image "$2" >"$LAB/proof" 2>"$LAB/proof.err" || status=$?
+  must "sealer check --proof exits with 3" test "$status" = 3
+  must "and names the stranger: $(grep -m 1 'STRANGER: pod default/stranger' "$LAB/proof")" grep -q 'STRANGER: pod default/stranger' "$LAB/proof"
+  eventually "and the image on its node" keeps_stranger "$1" "$2" # kubelets tell of images every 10 s
+  kubectl delete pod stranger --now >/dev/null
+  node_run "$1" ctr -n k8s.io images rm "$image" >/dev/null
+}
+
+seconds() { # seconds COMMAND...: runs it; its time goes to $took
+  local from status=0
+  from=$(date +%s.%N)
+  "$@" || status=$?
+  took=$(printf '%.1f' "$(echo "$(date +%s.%N) - $from" | bc)")
+  return $status
+}
+
+# runs ARG...: sealer run, with the lab's key; its report goes to a log.
+runs() {
+  sealer run "$@" --pk "$HOME/.ssh/id_ed25519" --kubeconfig "$LAB/kubeconfig" >"$LAB/run.log" 2>&1 || { tail -n 40 "$LAB/run.log"; return 1; }
+  export KUBECONFIG=$LAB/kubeconfig
+}
+
+# remember NODE... and untouched NODE...: the nodes' states, and that they are
+# what they were. The store of a machine that sealer itself was started on is
+# its user's, and is left out.
+state() {
+  if [ "$1" = alone ]; then node_state "$1" | grep -v '^file /var/lib/sealer'; else node_state "$1"; fi
+}
+remember() { local n; for n; do state "$n" > "$LAB/$n.before"; done; }
+changed() { # changed NODE: the comparison sees what a cluster leaves on a node
+  echo "   ok: $(node_state "$1" | diff - "$LAB/$1.before" | grep -c '^<') lines of $1's state are new while the cluster stands"
+}
+untouched() {
+  local n status=0
+  for n; do
+    state "$n" > "$LAB/$n.after"
+    diff "$LAB/$n.before" "$LAB/$n.after" || { echo "   NOT SO: $n is as before: < before, > after" >&2; status=1; }
+  done
+  [ $status = 0 ] || exit 1
+  echo "   ok: 0 differences on $*"
+}
+
+# application NODES SEEN-FROM: the application's pod runs everywhere that it is
+# asked for, and nothing came from elsewhere.
+application() {
+  eventually "$1 nodes are Ready, and the system's pods run" all_ready "$1"
+  eventually "kubectl run nginx --image=nginx:latest: the pod runs" pod_runs nginx
+  serves "$2"
+  proves my-app:v1
+  must "0 packets and 0 DNS queries wanted to leave" offline
+}
+
+case_small() {
+  step "Two machines"
+  nodes_up n1 $lab_net.11 n2 $lab_net.12
+  remember n1 n2
+  step "sealer run my-app:v1, one master and one worker"
+  seconds runs my-app:v1 -m $lab_net.11 -n $lab_net.12
+  echo "   sealer run took $took s"
+  application 2 n2
+  step "The same command again"
+  seconds runs my-app:v1 -m $lab_net.11 -n $lab_net.12
+  must "nothing was changed, in $took s" grep -q 'nothing was changed' "$LAB/run.log"
+  must "its proof ends the report: $(grep -m 1 ^proof: "$LAB/run.log")" grep -q "^proof: .* come from my-app:v1" "$LAB/run.log"
+  stranger n2 my-app:v1
+  changed n2
+  step "sealer delete --all"
+  seconds sealer delete --all --yes >"$LAB/delete.log" 2>&1 || { cat "$LAB/delete.log"; fail "delete"; }
+  echo "   sealer delete took $took s"
+  untouched n1 n2
+}
+
+case_large() {
+  case_alone
+  case_five
+}
+
+case_alone() {
+  step "A machine without systemd, on itself: sealer run IMAGE"
+  node_up alone $lab_net.10 plain
+  cp "$(command -v sealer)" "$LAB/nodes/alone/var/tmp/"
+  sealer save -o "$LAB/nodes/alone/var/tmp/image.tar" my-app:v1 >/dev/null
+  node_run alone /var/tmp/sealer load -i /var/tmp/image.tar >/dev/null
+  remember alone
+  seconds node_run alone /var/tmp/sealer run my-app:v1 >"$LAB/alone.log" 2>&1 || { tail -n 40 "$LAB/alone.log"; fail "sealer run on the machine itself"; }
+  echo "   sealer run took $took s"
+  node_run alone cat /root/.kube/config > "$LAB/kubeconfig"
+  KUBECONFIG=$LAB/kubeconfig application 1 alone
+  node_run alone /var/tmp/sealer delete --all --yes >"$LAB/delete.log" 2>&1 || { cat "$LAB/delete.log"; fail "delete"; }
+  node_run alone rm -rf /root/.kube /root/.sealer
+  untouched alone
+  node_kill alone
+  node_wipe alone
+}
+
+case_five() {
+  step "Three masters and two workers over SSH"
+  nodes_up m1 $lab_net.21 m2 $lab_net.22 m3 $lab_net.23 w1 $lab_net.31 w2 $lab_net.32
+  remember m1 m2 m3 w1 w2
+  seconds runs my-app:v1 -m $lab_net.21-$lab_net.23 -n $lab_net.31,$lab_net.32
+  echo "   sealer run took $took s"
+  application 5 w2
+  step "Power is cut from a master, and comes back"
+  node_kill m2
+  eventually "the others notice" sh -c '[ "$(kubectl get nodes --no-headers | grep -c NotReady)" = 1 ]'
+  must "a pod can be made without it" kubectl run second --image=nginx:latest
+  eventually "and runs" pod_runs second
+  node_up m2 $lab_net.22
+  eventually "five nodes are Ready again" all_ready 5
+  kubectl delete pod second --now >/dev/null
+  step "sealer delete --all"
+  sealer delete --all --yes >"$LAB/delete.log" 2>&1 || { cat "$LAB/delete.log"; fail "delete"; }
+  untouched m1 m2 m3 w1 w2
+}
+
+# median prints the middle of its arguments.
+median() { printf '%s\n' "$@" | sort -n | awk '{a[NR] = $1} END {print a[int((NR + 1) / 2)]}'; }
+
+case_bench() {
+  local hand=() ours=() i
+  for ((i = 1; i <= ${RUNS:-3}; i++)); do
+    step "One master by hand, $i"
+    node_up h $lab_net.11
+    seconds eval 'by_hand h && eventually "all runs" all_ready 1'
+    hand+=("$took")
+    hand_end h
+    sed -i "/^$lab_net.11 /d" "$HOME/.ssh/known_hosts"
+    step "One master by sealer run, $i"
+    node_up s $lab_net.12
+    seconds eval 'runs kubernetes:v1.33.13 -m $lab_net.12 && eventually "all runs" all_ready 1'
+    ours+=("$took")
+    sealer delete --all --yes >"$LAB/delete.log" 2>&1 || { cat "$LAB/delete.log"; fail "delete"; }
+    node_kill s
+    node_wipe s
+    sed -i "/^$lab_net.12 /d" "$HOME/.ssh/known_hosts"
+  done
+  printf '\nOne master, image in the store, until all runs. By hand: %s s (%s). sealer run: %s s (%s). Ratio of medians: %s\n' \
+    "$(median "${hand[@]}")" "${hand[*]}" "$(median "${ours[@]}")" "${ours[*]}" "$(echo "scale=2; $(median "${ours[@]}") / $(median "${hand[@]}")" | bc)"
+}
+
+case_shell() {
+  nodes_up n1 $lab_net.11 n2 $lab_net.12
+  printf 'Images kubernetes:v1.33.13 and my-app:v1; nodes n1 (%s.11) and n2 (%s.12); node_run, node_ssh, sealer, kubectl\n' $lab_net $lab_net
+  export -f node_run node_ssh node_ssh_in node_state node_up node_down node_kill node_pid node_ready
+  bash --norc -i
+}

@@ -1,0 +1,256 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/clusterimage/sealer/cluster/facts"
+	"github.com/clusterimage/sealer/cluster/node"
+	"github.com/clusterimage/sealer/cluster/plan"
+	"github.com/clusterimage/sealer/cluster/spec"
+	"github.com/clusterimage/sealer/cluster/wire"
+)
+
+// undoKind is the kind of the steps of a delete: the machine puts back all that
+// its journal says.
+const undoKind = "undo"
+
+// Delete puts machines back to their state before the cluster: all machines
+// when addresses is empty, else the machines named, which first leave the
+// cluster. f is the cluster's Clusterfile. A machine that fails does not stop
+// the others: its changes that are not undone yet stay in its journal, and the
+// same call goes on with them.
+func Delete(ctx context.Context, o Options, f *spec.File, addresses []netip.Addr) (_ *Report, err error) {
+	e, err := newEngine(o, f)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.connect(ctx); err != nil {
+		return nil, err
+	}
+	defer e.disconnect()
+	unlock, err := e.state.lock(holder(plan.Delete))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	all := len(addresses) == 0
+	goners := slices.DeleteFunc(slices.Clone(e.machines), func(m *machine) bool { return !all && !slices.Contains(addresses, m.Address) })
+	if err := e.mayGo(addresses, goners); err != nil {
+		return nil, err
+	}
+	p, err := e.planDelete(ctx, goners, all)
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{Plan: p}
+	if e.DryRun {
+		return r, nil
+	}
+	if e.Confirm != nil {
+		if err := e.Confirm(p); err != nil {
+			return r, err
+		}
+	}
+	if err := e.open(ctx, p.Verb); err != nil {
+		return r, err
+	}
+	if err := e.takeAway(ctx, r, goners, all); err != nil {
+		return r, err
+	}
+	if all {
+		return r, e.state.forget()
+	}
+	e.file.Cluster.Hosts = without(e.file.Cluster.Hosts, addresses)
+	return r, e.state.keep(e.file)
+}
+
+// mayGo refuses addresses that the cluster does not have, and the loss of its
+// first master.
+func (e *engine) mayGo(addresses []netip.Addr, goners []*machine) error {
+	var errs []error
+	for _, a := range addresses {
+		if !slices.ContainsFunc(goners, func(m *machine) bool { return m.Address == a }) {
+			errs = append(errs, fmt.Errorf("%s: cluster %s has no such machine", a, e.file.Cluster.Name))
+		}
+	}
+	if len(addresses) > 0 && slices.Contains(goners, e.machines[0]) {
+		errs = append(errs, fmt.Errorf("%s: the first master cannot leave: delete the cluster with --all", e.machines[0].name()))
+	}
+	return errors.Join(errs...)
+}
+
+// planDelete asks the machines for the changes in their journals and plans to
+// undo them.
+func (e *engine) planDelete(ctx context.Context, goners []*machine, all bool) (*plan.Plan, error) {
+	verb := plan.Delete
+	if !all {
+		verb = plan.Leave
+	}
+	p := &plan.Plan{APIVersion: plan.Version, Verb: verb, Cluster: e.file.Cluster.Name}
+	seen := make([]plan.Node, len(goners))
+	at := map[*machine]int{}
+	for i, m := range goners {
+		at[m] = i
+		p.Hosts = append(p.Hosts, m.name())
+	}
+	if !all {
+		p.Hosts = append([]string{e.machines[0].name()}, p.Hosts...)
+	}
+	err := e.each(ctx, goners, func(ctx context.Context, m *machine) error {
+		var n plan.Node
+		if err := m.conn.Call(ctx, node.OpLook, node.LookRequest{Cluster: p.Cluster}, &n, wire.Streams{}); err != nil {
+			return err
+		}
+		var err error
+		n.Facts, err = facts.Ask(ctx, m.conn, m.name(), facts.Options{})
+		seen[at[m]] = n
+		m.kube = strings.ToLower(n.Hostname)
+		if m.Name != "" {
+			m.kube = strings.ToLower(m.Name)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if p.Facts, err = plan.Digest(seen); err != nil {
+		return nil, err
+	}
+	for i, m := range goners {
+		if !all {
+			s, err := plan.NewStep("kube.leave", e.machines[0].name(), plan.LeaveArgs{Node: m.kube, Seconds: e.drainSeconds()}, plan.Removes, "node "+m.kube+" leaves the cluster, its pods first")
+			if err != nil {
+				return nil, err
+			}
+			p.Steps = append(p.Steps, s)
+		}
+		s, err := plan.NewStep(undoKind, m.name(), map[string]any{"changes": seen[i].Changes}, plan.Removes, fmt.Sprintf("%d changes are put back", len(seen[i].Changes)))
+		if err != nil {
+			return nil, err
+		}
+		p.Steps = append(p.Steps, s)
+	}
+	return p, nil
+}
+
+func (e *engine) drainSeconds() int {
+	if d := time.Duration(e.file.Cluster.Rollout.DrainTimeout); d > 0 {
+		return int(d.Seconds())
+	}
+	return 300
+}
+
+// takeAway undoes the machines: the workers at once, then the masters from the
+// last to the first, which takes the others out of etcd.
+func (e *engine) takeAway(ctx context.Context, r *Report, goners []*machine, all bool) error {
+	var masters, workers []*machine
+	for _, m := range goners {
+		if m.Master() {
+			masters = append(masters, m)
+		} else {
+			workers = append(workers, m)
+		}
+	}
+	var mu sync.Mutex
+	undo := func(ctx context.Context, m *machine) error {
+		err := e.undo(ctx, r.Plan, m, !all)
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			r.Failed++
+			return err
+		}
+		r.Ran++
+		return nil
+	}
+	err := e.each(ctx, workers, undo)
+	for _, m := range slices.Backward(masters) {
+		if uerr := undo(ctx, m); uerr != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", m.name(), uerr))
+		}
+	}
+	return err
+}
+
+// undo undoes the changes of one machine. With leave, the node is first taken
+// out of the cluster.
+func (e *engine) undo(ctx context.Context, p *plan.Plan, m *machine, leave bool) error {
+	begin := time.Now()
+	ev := Event{Host: m.name(), Kind: undoKind}
+	for _, s := range p.Steps {
+		if s.Host == m.name() && s.Kind == undoKind {
+			ev.Step, ev.Why = s.ID, s.Why
+		}
+	}
+	ev.Type = "begin"
+	e.event(ev)
+	err := e.undoMachine(ctx, p, m, leave)
+	ev.Type, ev.Elapsed = "done", time.Since(begin)
+	if err != nil {
+		ev.Type, ev.Text = "failed", err.Error()
+	}
+	e.event(ev)
+	return err
+}
+
+func (e *engine) undoMachine(ctx context.Context, p *plan.Plan, m *machine, leave bool) error {
+	first := e.machines[0]
+	for _, s := range p.Steps {
+		var a plan.LeaveArgs
+		if s.Kind != "kube.leave" || !leave || !isNode(s, &a, m.kube) {
+			continue
+		}
+		var out node.StepResult
+		first.turn.Lock()
+		err := first.conn.Call(ctx, node.OpStep, node.StepRequest{Step: s}, &out, wire.Streams{})
+		first.turn.Unlock()
+		if err == nil && out.Error != "" {
+			err = errors.New(out.Error)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	log := func(l wire.Log) { e.event(Event{Type: "log", Host: m.name(), Kind: undoKind, Text: l.Text}) }
+	return m.conn.Call(ctx, node.OpUndo, node.UndoRequest{Forget: true, Purge: !m.local}, nil, wire.Streams{Log: log})
+}
+
+// isNode says whether a step is about the node.
+func isNode(s plan.Step, a *plan.LeaveArgs, kube string) bool {
+	return json.Unmarshal(s.Args, a) == nil && a.Node == kube
+}
+
+// without are the hosts that stay.
+func without(hosts []spec.Host, gone []netip.Addr) []spec.Host {
+	var out []spec.Host
+	for _, h := range hosts {
+		addresses, err := spec.ParseAddresses(h.IPs...)
+		if err != nil {
+			out = append(out, h)
+			continue
+		}
+		var ips []string
+		for _, a := range addresses {
+			if slices.Contains(gone, a.Addr()) {
+				continue
+			}
+			if a.Port() == 0 {
+				ips = append(ips, a.Addr().String())
+			} else {
+				ips = append(ips, a.String())
+			}
+		}
+		if h.IPs = ips; len(ips) > 0 {
+			out = append(out, h)
+		}
+	}
+	return out
+}

@@ -1,0 +1,237 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/clusterimage/sealer/cluster/extend"
+	"github.com/clusterimage/sealer/cluster/fleet"
+	"github.com/clusterimage/sealer/cluster/host"
+	"github.com/clusterimage/sealer/cluster/journal"
+	"github.com/clusterimage/sealer/cluster/plan"
+	"github.com/clusterimage/sealer/cluster/session"
+	"github.com/clusterimage/sealer/cluster/spec"
+	"github.com/clusterimage/sealer/image"
+	"github.com/clusterimage/sealer/store"
+)
+
+// Options of the engine.
+type Options struct {
+	// Store has the ClusterImage.
+	Store *store.Store
+	// State is the directory in which clusters are remembered.
+	State string
+	// SSH is how machines are connected to.
+	SSH host.Options
+	// NodeArgs are further arguments of "sealer node" on the machines, for tests.
+	NodeArgs []string
+	// LocalArgs are the arguments for this machine alone, such as the place of its
+	// store.
+	LocalArgs []string
+	// Parallel bounds the machines that are worked on at once; 0 is 64.
+	Parallel int
+	// Confirm is asked before the first change; nil goes on. Its error ends the
+	// run.
+	Confirm func(*plan.Plan) error
+	// DryRun ends after the plan.
+	DryRun bool
+	// Saved is a plan of an earlier dry run: only that is done; nil plans anew.
+	Saved func(facts string) (*plan.Plan, error)
+	// Force replaces files in the way that sealer did not make.
+	Force bool
+	// SkipChecks are names of preflight checks that are left out.
+	SkipChecks []string
+	// Events is called for each Event; nil drops them. It must be safe for
+	// concurrent use.
+	Events func(Event)
+	// Logger gets messages for developers; nil discards them.
+	Logger *slog.Logger
+}
+
+// An Event is one change of the work.
+type Event struct {
+	Time time.Time `json:"time"`
+	Type string    `json:"type"` // connected, begin, log, done, skipped, failed, blocked, sent
+	Host string    `json:"host,omitempty"`
+	Step string    `json:"step,omitempty"` // its ID
+	Kind string    `json:"kind,omitempty"`
+	Why  string    `json:"why,omitempty"`
+	// Text is a line of log, or why a step failed.
+	Text    string        `json:"text,omitempty"`
+	Bytes   int64         `json:"bytes,omitempty"`
+	Elapsed time.Duration `json:"elapsed,omitempty"`
+}
+
+// A Report is the result of a run.
+type Report struct {
+	Plan *plan.Plan `json:"plan"`
+	// Ran, Skipped and Failed count steps. Failed includes the steps that a failed
+	// step blocked.
+	Ran     int   `json:"ran"`
+	Skipped int   `json:"skipped"`
+	Failed  int   `json:"failed"`
+	Sent    int64 `json:"sent"` // bytes of blobs
+	// Kubeconfig is for the operator; empty when the cluster does not stand.
+	Kubeconfig []byte `json:"-"`
+	// Stands says that the control plane works, even if steps failed.
+	Stands bool `json:"stands"`
+}
+
+// ErrPreflight is wrapped by the error of checks that failed before anything was
+// changed.
+var ErrPreflight = errors.New("nothing was changed: a check failed")
+
+// ErrApplication is wrapped by the error about an image that has no Kubernetes: it
+// is meant for a cluster that stands.
+var ErrApplication = errors.New("it is an application without a Kubernetes of its own")
+
+// ErrPartly is wrapped by the error of a run whose cluster stands while some
+// machines failed.
+var ErrPartly = errors.New("the cluster stands, but not all of it was done")
+
+// engine is one run.
+type engine struct {
+	Options
+	file     *spec.File
+	state    state
+	machines []*machine // the masters first
+	fleet    *fleet.Fleet
+	measure  bool // how fast the masters\' disks are
+	own      *session.Program
+	work     []extend.Work // of the plugins
+	apiPort  int
+}
+
+func (e *engine) event(ev Event) {
+	if e.Events != nil {
+		ev.Time = time.Now().UTC()
+		e.Events(ev)
+	}
+}
+
+func newEngine(o Options, f *spec.File) (*engine, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	o.Parallel = cmp.Or(o.Parallel, 64)
+	own, err := session.Own()
+	return &engine{Options: o, file: f, state: state{filepath.Join(o.State, f.Cluster.Name)}, own: own}, err
+}
+
+// holder names this run in the lock of every machine.
+func holder(verb plan.Verb) journal.Holder {
+	name := os.Getenv("USER")
+	if h, err := os.Hostname(); err == nil {
+		name += "@" + h
+	}
+	return journal.Holder{Name: name, PID: os.Getpid(), Since: time.Now().UTC(), Verb: string(verb)}
+}
+
+// Apply makes the cluster of the Clusterfile f, which is merged and valid. In a
+// cluster that runs already, only the missing parts are made. The error wraps
+// ErrPartly when the control plane works and some steps failed. The report is
+// returned beside an error too, once there is a plan.
+func Apply(ctx context.Context, o Options, f *spec.File) (_ *Report, err error) {
+	e, err := newEngine(o, f)
+	if err != nil {
+		return nil, err
+	}
+	img, err := readImage(ctx, o.Store, f.Cluster.Image)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, img.Close()) }()
+	if img.Type == image.TypeAppInstaller && img.Kubernetes == "" {
+		return nil, fmt.Errorf("image %s: %w", f.Cluster.Image, ErrApplication)
+	}
+	if err := e.connect(ctx); err != nil {
+		return nil, err
+	}
+	defer e.disconnect()
+	unlock, err := e.state.lock(holder(plan.Create))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	seen, err := e.look(ctx, img)
+	if err != nil {
+		return nil, err
+	}
+	if e.work, err = e.plugins(img); err != nil {
+		return nil, err
+	}
+	if err := e.preflight(ctx, img, seen); err != nil {
+		return nil, err
+	}
+	want, err := e.want(ctx, img, seen)
+	if err != nil {
+		return nil, err
+	}
+	p, err := plan.Make(want, img.Image, seen)
+	if err != nil {
+		return nil, err
+	}
+	if e.Saved != nil {
+		if p, err = e.Saved(p.Facts); err != nil {
+			return nil, err
+		}
+	}
+	return e.execute(ctx, p, img)
+}
+
+// execute leaves out the steps that are done, asks for consent, and runs the
+// rest.
+func (e *engine) execute(ctx context.Context, p *plan.Plan, img *source) (*Report, error) {
+	r := &Report{Plan: p}
+	if !e.DryRun {
+		if err := e.open(ctx, plan.Create); err != nil {
+			return r, err
+		}
+	}
+	done, err := e.done(ctx, p)
+	if err != nil {
+		return r, err
+	}
+	r.Plan = needed(p.Without(done))
+	if e.DryRun {
+		return r, nil
+	}
+	if e.Confirm != nil && len(r.Plan.Steps) > 0 {
+		if err := e.Confirm(r.Plan); err != nil {
+			return r, err
+		}
+	}
+	if err := e.state.keep(e.file); err != nil {
+		return r, err
+	}
+	err = e.run(ctx, r, img)
+	if kerr := e.kubeconfig(ctx, r); kerr != nil {
+		return r, errors.Join(err, kerr)
+	}
+	if err != nil && r.Stands {
+		return r, fmt.Errorf("%w: %w", ErrPartly, err)
+	}
+	return r, err
+}
+
+// needed drops the admission of new machines when nobody joins.
+func needed(p *plan.Plan) *plan.Plan {
+	drop := map[string]bool{}
+	joins := false
+	for _, s := range p.Steps {
+		joins = joins || s.Kind == "kubeadm.join"
+		if s.Kind == "kubeadm.admit" {
+			drop[s.ID] = true
+		}
+	}
+	if joins {
+		return p
+	}
+	return p.Without(drop)
+}

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package extend
+
+import "os/exec"
+
+func ownGroup(*exec.Cmd) {}

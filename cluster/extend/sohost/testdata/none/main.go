@@ -1,0 +1,2 @@
+// A .so file that is no plugin of sealer.
+package main

@@ -1,0 +1,137 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+
+	"github.com/clusterimage/sealer/cluster/journal"
+	"github.com/clusterimage/sealer/cluster/plan"
+	"github.com/clusterimage/sealer/cluster/wire"
+)
+
+// The operations of a Server over a session.
+const (
+	OpLook  = "look"  // LookRequest -> plan.Node
+	OpOpen  = "open"  // OpenRequest -> journal.Records
+	OpCheck = "check" // CheckRequest -> []string, the IDs of the steps that are done
+	OpBlob  = "blob"  // BlobRequest, the blob as input
+	OpStep  = "step"  // StepRequest -> StepResult; logs
+	OpUndo  = "undo"  // UndoRequest; logs
+	OpClose = "close"
+)
+
+// An OpenRequest begins the work on a cluster.
+type OpenRequest struct {
+	Cluster string         `json:"cluster"`
+	Holder  journal.Holder `json:"holder"`
+}
+
+// A BlobRequest says which blob comes.
+type BlobRequest struct {
+	Digest digest.Digest `json:"digest"`
+	Size   int64         `json:"size"`
+}
+
+// A StepRequest asks for one step. Secrets are for this step alone.
+type StepRequest struct {
+	Step    plan.Step         `json:"step"`
+	Secrets map[string]string `json:"secrets,omitempty"`
+}
+
+// A StepResult is the outcome of a step and the records that it wrote into the
+// journal. Error is the cause of a failure; the records come in either case.
+type StepResult struct {
+	Result
+	Records journal.Records `json:"records,omitempty"`
+	Error   string          `json:"error,omitempty"`
+}
+
+// An UndoRequest asks that everything is put back.
+type UndoRequest struct {
+	// Forget removes the cluster's directory, too; Purge all of sealer, when
+	// no other cluster and no image is left.
+	Forget bool `json:"forget,omitempty"`
+	Purge  bool `json:"purge,omitempty"`
+}
+
+// Ops are the operations by their names.
+func (s *Server) Ops() map[string]wire.Handler {
+	return map[string]wire.Handler{
+		OpLook: func(ctx context.Context, in *wire.Incoming) (any, error) {
+			var q LookRequest
+			if err := in.Decode(&q); err != nil {
+				return nil, err
+			}
+			return s.Look(ctx, q)
+		},
+		OpOpen: func(_ context.Context, in *wire.Incoming) (any, error) {
+			var q OpenRequest
+			if err := in.Decode(&q); err != nil {
+				return nil, err
+			}
+			return s.Open(q.Cluster, q.Holder)
+		},
+		OpCheck: func(ctx context.Context, in *wire.Incoming) (any, error) {
+			var q CheckRequest
+			if err := in.Decode(&q); err != nil {
+				return nil, err
+			}
+			return s.Check(ctx, q)
+		},
+		OpBlob: func(ctx context.Context, in *wire.Incoming) (any, error) {
+			var q BlobRequest
+			if err := in.Decode(&q); err != nil {
+				return nil, err
+			}
+			return nil, s.PutBlob(ctx, q.Digest, q.Size, in.Input())
+		},
+		OpStep:  s.opStep,
+		OpUndo:  s.opUndo,
+		OpClose: func(context.Context, *wire.Incoming) (any, error) { return nil, s.Close() },
+	}
+}
+
+// logTo hands lines to the engine. A session that ended has nobody to tell.
+func logTo(ctx context.Context, in *wire.Incoming) func(string) {
+	return func(line string) { _ = in.Log(ctx, wire.Log{Text: line}) }
+}
+
+func (s *Server) opStep(ctx context.Context, in *wire.Incoming) (any, error) {
+	var q StepRequest
+	if err := in.Decode(&q); err != nil {
+		return nil, err
+	}
+	r, records, err := s.Run(ctx, Order{Step: q.Step, Secrets: q.Secrets, Log: logTo(ctx, in)})
+	result := StepResult{Result: r, Records: records}
+	if err != nil {
+		result.Error = err.Error()
+	}
+	return result, nil
+}
+
+func (s *Server) opUndo(ctx context.Context, in *wire.Incoming) (any, error) {
+	var q UndoRequest
+	if err := in.Decode(&q); err != nil {
+		return nil, err
+	}
+	return nil, s.Undo(ctx, q.Forget, q.Purge, logTo(ctx, in))
+}
+
+// busyWait is how long Open waits for a lock whose session was cut: its process
+// may not have noticed yet.
+const busyWait = 5 * time.Second
+
+// acquire takes the lock, waiting a little for a holder that is about to end.
+func acquire(dir string, h journal.Holder) (*journal.Lock, error) {
+	end := time.Now().Add(busyWait)
+	for {
+		l, err := journal.Acquire(dir, h)
+		if !errors.Is(err, journal.ErrLocked) || time.Now().After(end) {
+			return l, err
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}

@@ -1,0 +1,214 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/clusterimage/sealer/cluster"
+	"github.com/clusterimage/sealer/cluster/kube"
+	"github.com/clusterimage/sealer/cluster/proof"
+	"github.com/clusterimage/sealer/store"
+)
+
+// checkFlags are the flags of check.
+type checkFlags struct {
+	proof, pre bool
+	kubeconfig string
+	images     []string
+}
+
+func (a *app) checks() *cobra.Command {
+	var o output
+	var f checkFlags
+	var pre preFlags
+	cmd := &cobra.Command{
+		Use:   "check --pre | --proof --image NAME...",
+		Short: "Check machines before a run, or that everything that runs came from ClusterImages",
+		Long: `Check the machines of a cluster that is to be made, or a running cluster.
+
+--pre looks at all machines of a Clusterfile, or of -m and -n, and changes none:
+system, kernel, cgroups, memory, disks, swap, clocks, names and addresses that two
+share, ports that are taken, leftovers of another cluster, networks that overlap;
+and it lets the machines reach each other's ports. Each failure has its remedy;
+with one the exit code is 3. A Preflight document of the Clusterfile sets
+thresholds and leaves checks out, each with a reason. sealer itself is copied to
+/var/lib/sealer/bin of the machines.
+
+--proof compares every container of every pod, init and ephemeral ones too, and
+every image that the nodes' runtimes keep, with the ClusterImages that --image
+names: the digest that a node reports must be that of an index, a manifest or a
+config inside one of them. Each is traced to the file and line that asked for
+the image when it was built. The references of all workloads must be inside, so
+that a new pod, or a new node, can pull them. An image that is not inside is a
+stranger: it is named, and the exit code is 3.
+
+Keep the output of -o json as a record: it has the images' digests and the time.
+
+` + exitCodesHelp,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := errors.Join(o.check(), f.check()); err != nil {
+				return err
+			}
+			if f.pre {
+				return a.checkPre(cmd.Context(), &pre, &o)
+			}
+			r, err := a.prove(cmd.Context(), f)
+			if err != nil {
+				return err
+			}
+			err = o.print(a.Out, r, func(w io.Writer) error { return printProof(w, r) })
+			return errors.Join(err, unproven(r))
+		},
+	}
+	cmd.Flags().BoolVar(&f.proof, "proof", false, "prove that everything that runs came from the images of --image")
+	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "file with the address and the credentials of the cluster (default: KUBECONFIG, else ~/.kube/config)")
+	cmd.Flags().StringArrayVar(&f.images, "image", nil, "a ClusterImage of the cluster, in the local store; may be repeated")
+	cmd.Flags().BoolVar(&f.pre, "pre", false, "check the machines before anything is changed on one")
+	pre.clusterFlags.flags(cmd)
+	pre.reachFlags.flags(cmd)
+	pre.skipFlag(cmd.Flags())
+	o.flags(cmd, "text")
+	return cmd
+}
+
+func (f checkFlags) check() error {
+	if f.pre == f.proof {
+		return usagef("say what to check: --pre or --proof")
+	}
+	if f.pre {
+		return nil
+	}
+	if len(f.images) == 0 {
+		return usagef("--proof: say with --image which ClusterImages the cluster was made of")
+	}
+	return nil
+}
+
+// prove makes the proof that f asks for.
+func (a *app) prove(ctx context.Context, f checkFlags) (*proof.Report, error) {
+	file := f.kubeconfig
+	if file == "" {
+		file = os.Getenv("KUBECONFIG")
+	}
+	if file == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return nil, err
+		}
+		file = home + "/.kube/config"
+	}
+	config, err := kube.ReadConfig(file)
+	if err != nil {
+		return nil, advise(err, "Name the cluster's file with: --kubeconfig FILE (on a master: /etc/kubernetes/admin.conf)")
+	}
+	client, err := kube.New(config)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig %s: %w", file, err)
+	}
+	var r *proof.Report
+	err = a.withStore(func(s *store.Store) error {
+		var images []proof.Carried
+		var errs []error
+		for _, name := range f.images {
+			c, err := cluster.Carried(ctx, s, name)
+			images = append(images, c...)
+			errs = append(errs, notFound(err))
+		}
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+		r, err = proof.Make(ctx, client, images, time.Now())
+		if err != nil {
+			return advise(fmt.Errorf("proof: %w", err), "The cluster of "+file+" must answer, and its user must be allowed to list pods, nodes and workloads.")
+		}
+		return nil
+	})
+	return r, err
+}
+
+// unproven is the error of a report with strangers.
+func unproven(r *proof.Report) error {
+	var errs []error
+	if n := len(r.Strangers); n > 0 {
+		errs = append(errs, incompleteError{fmt.Errorf("%s from no image of --image", counted(n, "reference or container is", "references or containers are"))})
+	}
+	if n := len(r.Unseen); n > 0 {
+		errs = append(errs, incompleteError{fmt.Errorf("%s not looked at whole", counted(n, "node was", "nodes were"))})
+	}
+	return advise(errors.Join(errs...), "Name all ClusterImages of the cluster with --image; remove what is in none of them, or build it into one.")
+}
+
+func printProof(w io.Writer, r *proof.Report) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "WHERE\tCONTAINER\tIMAGE\tDIGEST\tFOUND")
+	for _, c := range r.Containers {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", shown(c.Where), shown(c.Name), c.Mirrored, shortID(c.Digest), foundAt(c))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	printOpen(w, r)
+	_, err := fmt.Fprintf(w, "%s: %d pods on %d nodes: %d containers, %d images of runtimes and %d references of workloads are inside; %d strangers\n",
+		r.Time.Format(time.RFC3339), r.Pods, r.Nodes, len(r.Containers), len(r.NodeImages), len(r.Workloads), len(r.Strangers))
+	return err
+}
+
+// printOpen prints the parts of a proof that are not proven.
+func printOpen(w io.Writer, r *proof.Report) {
+	for _, c := range r.Waiting {
+		fmt.Fprintf(w, "not started yet: %s, container %s: %s is inside\n", shown(c.Where), shown(c.Name), shown(c.Reference))
+	}
+	for _, s := range r.Strangers {
+		fmt.Fprintf(w, "STRANGER: %s", shown(s.Where))
+		if s.Name != "" {
+			fmt.Fprintf(w, ", container %s", shown(s.Name))
+		}
+		fmt.Fprintf(w, ": %s: %s\n", shown(strings.Join(slicesOf(s.Reference, s.ImageID), " ")), shown(s.Why))
+	}
+	for _, u := range r.Unseen {
+		fmt.Fprintf(w, "NOT SEEN: %s\n", shown(u))
+	}
+}
+
+// foundAt is where the build found the image first.
+func foundAt(c proof.Container) string {
+	if len(c.Found) == 0 {
+		return c.ClusterImage
+	}
+	f := c.Found[0]
+	if f.Line == 0 {
+		return shown(f.File)
+	}
+	return fmt.Sprintf("%s:%d", shown(f.File), f.Line)
+}
+
+// slicesOf returns the words that are not empty.
+func slicesOf(words ...string) []string {
+	var out []string
+	for _, w := range words {
+		if w != "" {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// shown makes text of a cluster safe for a terminal: a control character becomes
+// a question mark.
+func shown(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || 0x7f <= r && r < 0xa0 {
+			return '?'
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"context"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/clusterimage/sealer/cluster/spec"
+	"github.com/clusterimage/sealer/store"
+)
+
+func (a *app) join() *cobra.Command {
+	var s clusterFlags
+	var c engineFlags
+	cmd := &cobra.Command{
+		Use:     "join -m ADDRESSES -n ADDRESSES",
+		Aliases: []string{"scale-up"},
+		Short:   "Add machines to a cluster",
+		Long: `Add machines to a cluster that this machine has made, or that -f describes, and
+remember them. The image must be in the store. Masters join one after the other,
+workers side by side; the machines that are there only learn the new masters.
+
+` + exitCodesHelp,
+		Example: `  sealer join -n 10.0.0.6
+  sealer join -c my-cluster -m 10.0.0.2,10.0.0.3`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := c.output.check(); err != nil {
+				return err
+			}
+			if s.Masters+s.Nodes == "" {
+				return usagef("join needs machines: --masters or --nodes")
+			}
+			return a.joinMachines(cmd.Context(), &s, &c)
+		},
+	}
+	s.flags(cmd)
+	c.flags(cmd)
+	c.proofFlag(cmd)
+	cmd.Flags().StringVar(&c.kubeconfig, "kubeconfig", "", "write the kubeconfig to this `file`")
+	c.output.flags(cmd, "text")
+	return cmd
+}
+
+func (a *app) joinMachines(ctx context.Context, s *clusterFlags, c *engineFlags) error {
+	f, err := a.known(s)
+	if err != nil {
+		return err
+	}
+	more, err := spec.Flags{Masters: s.Masters, Nodes: s.Nodes, User: s.User, Port: s.Port}.File()
+	if err != nil {
+		return usageError{err}
+	}
+	for _, h := range more.Cluster.Hosts {
+		if !slices.ContainsFunc(f.Cluster.Hosts, func(o spec.Host) bool { return slices.Equal(o.IPs, h.IPs) && slices.Equal(o.Roles, h.Roles) }) {
+			f.Cluster.Hosts = append(f.Cluster.Hosts, h)
+		}
+	}
+	if err := spec.Validate(f); err != nil {
+		return err
+	}
+	return a.withStore(func(st *store.Store) error {
+		return a.applied(ctx, a.clusterOptions(st, c, a.clusterProgress()), f, c)
+	})
+}

@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/clusterimage/sealer/cluster"
+	"github.com/clusterimage/sealer/cluster/proof"
+	"github.com/clusterimage/sealer/cluster/spec"
+)
+
+// proofPatience is how long a run waits for containers that have not started
+// yet: their pods were made a moment ago.
+const proofPatience = 10 * time.Second
+
+// proved makes the proof at the end of a run whose report is r, and prints it.
+func (a *app) proved(ctx context.Context, o cluster.Options, f *spec.File, r *cluster.Report) error {
+	patience := proofPatience
+	if r.Ran == 0 {
+		patience = 0
+	}
+	p, err := cluster.Prove(ctx, o, f, patience)
+	if err != nil {
+		err = fmt.Errorf("proof: the cluster stands, but could not be compared with image %s: %w", f.Cluster.Image, err)
+		return incompleteError{advise(err, "Make the proof where the API server answers: sealer check --proof --image "+f.Cluster.Image+"; --no-proof leaves it out")}
+	}
+	fmt.Fprintf(a.Out, "proof: %s of %s come from %s\n", counted(len(p.Containers), "container", "containers"), counted(p.Pods, "pod", "pods"), f.Cluster.Image)
+	printOpen(a.Out, p)
+	return notProved(p, f, filepath.Join(o.State, f.Cluster.Name, "proof.json"))
+}
+
+// notProved is the error of a proof that has strangers, or that did not see
+// everything. file has the whole proof.
+func notProved(p *proof.Report, f *spec.File, file string) error {
+	var errs []error
+	if n := len(p.Strangers); n > 0 {
+		errs = append(errs, incompleteError{fmt.Errorf("proof: the cluster stands, but %s not from %s", counted(n, "reference or container is", "references or containers are"), f.Cluster.Image)})
+	}
+	if n := len(p.Unseen); n > 0 {
+		errs = append(errs, incompleteError{fmt.Errorf("proof: the cluster stands, but %s not looked at whole", counted(n, "node was", "nodes were"))})
+	}
+	return advise(errors.Join(errs...), "Remove the strangers, or build them into the image; of several ClusterImages: sealer check --proof --image A --image B. The proof is "+file)
+}

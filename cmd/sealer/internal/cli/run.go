@@ -1,0 +1,223 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/clusterimage/sealer/cluster"
+	"github.com/clusterimage/sealer/cluster/fleet"
+	"github.com/clusterimage/sealer/cluster/plan"
+	"github.com/clusterimage/sealer/cluster/spec"
+	"github.com/clusterimage/sealer/store"
+)
+
+func (a *app) run() *cobra.Command {
+	var s clusterFlags
+	var c engineFlags
+	cmd := &cobra.Command{
+		Use:   "run IMAGE",
+		Short: "Make a cluster of a ClusterImage",
+		Long: `Make a Kubernetes cluster of a ClusterImage, on this machine or on others over
+SSH, with no internet, and run the image's start commands. Without --masters this
+machine becomes the only master, and runs workloads, too.
+
+At the end sealer proves that every container came from the image; see
+sealer check --help. The proof is kept as proof.json in the cluster's directory.
+With a stranger, or when the cluster cannot be asked, the cluster stands and the
+exit code is 3.
+
+Every change of a machine is in its journal before it is made. A run that was
+interrupted or that failed goes on where it was when the same command is given
+again; sealer delete --all puts everything back.
+
+` + exitCodesHelp,
+		Example: `  sealer run kubernetes:v1.33.13
+  sealer run my-app:v1 -m 10.0.0.1-10.0.0.3 -n 10.0.0.4,10.0.0.5 --pk ~/.ssh/id_ed25519
+  sealer run my-app:v1 -m 10.0.0.1 --dry-run`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.completeImages,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := c.output.check(); err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				s.Image = args[0]
+			} else if s.file == "" {
+				return usagef("run needs an image, or a Clusterfile that names one: sealer run IMAGE")
+			}
+			return a.apply(cmd.Context(), &s, &c)
+		},
+	}
+	s.flags(cmd)
+	c.flags(cmd)
+	c.proofFlag(cmd)
+	cmd.Flags().StringVar(&c.plan, "plan", "", "write the plan of --dry-run to this `file`, for sealer apply --plan")
+	cmd.Flags().StringVar(&c.kubeconfig, "kubeconfig", "", "write the kubeconfig to this `file`")
+	c.output.flags(cmd, "text")
+	return cmd
+}
+
+func (a *app) applyCommand() *cobra.Command {
+	var s clusterFlags
+	var c engineFlags
+	cmd := &cobra.Command{
+		Use:   "apply -f CLUSTERFILE",
+		Short: "Make a cluster as a Clusterfile says",
+		Long: `Make a cluster as a Clusterfile says, or add to it what it lacks. With --plan,
+do exactly what a plan of --dry-run says; it is refused when the machines have
+changed since.
+
+` + exitCodesHelp,
+		Example: `  sealer apply -f Clusterfile
+  sealer apply -f Clusterfile --dry-run -o json > plan.json; sealer apply -f Clusterfile --plan plan.json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := c.output.check(); err != nil {
+				return err
+			}
+			if s.file == "" {
+				return usagef("apply needs a Clusterfile: sealer apply -f FILE")
+			}
+			return a.apply(cmd.Context(), &s, &c)
+		},
+	}
+	s.flags(cmd)
+	c.flags(cmd)
+	c.proofFlag(cmd)
+	cmd.Flags().StringVar(&c.plan, "plan", "", "do what this `file` says, which --dry-run -o json has printed")
+	cmd.Flags().StringVar(&c.kubeconfig, "kubeconfig", "", "write the kubeconfig to this `file`")
+	c.output.flags(cmd, "text")
+	return cmd
+}
+
+// apply makes a cluster of flags and files.
+func (a *app) apply(ctx context.Context, s *clusterFlags, c *engineFlags) error {
+	return a.withStore(func(st *store.Store) error {
+		f, err := a.wanted(ctx, st, s)
+		if err != nil {
+			return err
+		}
+		o := a.clusterOptions(st, c, a.clusterProgress())
+		if c.plan != "" && !c.dryRun {
+			o.Saved = func(facts string) (*plan.Plan, error) { return loadPlan(c.plan, facts) }
+		}
+		return a.applied(ctx, o, f, c)
+	})
+}
+
+// wanted is the Clusterfile that the flags, the Clusterfile and the image's own
+// make together.
+func (a *app) wanted(ctx context.Context, st *store.Store, s *clusterFlags) (*spec.File, error) {
+	local, err := fleet.LocalAddress()
+	if err != nil {
+		return nil, err
+	}
+	layers, err := s.layers(a)
+	if err != nil {
+		return nil, err
+	}
+	im, err := st.Image(ctx, spec.Merge(layers...).Cluster.Image, nil)
+	if err != nil {
+		return nil, notFound(err)
+	}
+	own, err := imageClusterfile(ctx, st, im)
+	if err != nil {
+		return nil, err
+	}
+	f := spec.Merge(append(layers, own, imageEnv(im), spec.Defaults(local))...)
+	a.warnSpec(f)
+	return f, spec.Validate(f)
+}
+
+func loadPlan(name, facts string) (*plan.Plan, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	p, err := plan.Load(f, facts)
+	if errors.Is(err, plan.ErrChanged) {
+		err = advise(err, "Make a new plan with --dry-run, look at it, and apply that")
+	}
+	return p, errors.Join(err, f.Close())
+}
+
+// applied runs the engine and prints how it ended.
+func (a *app) applied(ctx context.Context, o cluster.Options, f *spec.File, c *engineFlags) error {
+	r, err := cluster.Apply(ctx, o, f)
+	if r != nil && c.dryRun && err == nil {
+		return a.printPlan(r.Plan, c)
+	}
+	if r != nil && r.Kubeconfig != nil {
+		if werr := a.writeKubeconfig(o.State, f.Cluster.Name, c.kubeconfig, r.Kubeconfig); werr != nil {
+			err = errors.Join(err, werr)
+		}
+	}
+	if errors.Is(err, cluster.ErrApplication) {
+		return advise(err, "Build it FROM a base image and run that; or bring its images to the cluster's registry with sealer registry push, and run its start commands there")
+	}
+	if errors.Is(err, cluster.ErrPartly) {
+		return incompleteError{advise(err, "The same command goes on where it stopped; sealer delete --all -c "+f.Cluster.Name+" puts everything back")}
+	}
+	if err != nil {
+		if r != nil && r.Ran > 0 {
+			return advise(err, "The same command goes on where it stopped; sealer delete --all -c "+f.Cluster.Name+" puts everything back")
+		}
+		return notFound(err)
+	}
+	if r.Ran+r.Skipped == 0 {
+		fmt.Fprintf(a.Out, "Cluster %s is as it should be: nothing was changed.\n", f.Cluster.Name)
+	} else {
+		fmt.Fprintf(a.Out, "Cluster %s runs: %d steps done, %s sent.\n", f.Cluster.Name, r.Ran, size(r.Sent))
+	}
+	if c.noProof {
+		return nil
+	}
+	return a.proved(ctx, o, f, r)
+}
+
+func (a *app) printPlan(p *plan.Plan, c *engineFlags) error {
+	if c.plan != "" {
+		if err := writeFile(c.plan, 0o644, p.Encode); err != nil {
+			return err
+		}
+	}
+	if c.output.kind == "json" {
+		return p.Encode(a.Out)
+	}
+	return c.output.print(a.Out, p, p.Print)
+}
+
+// writeKubeconfig puts the operator's kubeconfig where it was asked for, or to
+// ~/.kube/config where nothing stands, and says where it is.
+func (a *app) writeKubeconfig(state, name, to string, content []byte) error {
+	kept := filepath.Join(state, name, "kubeconfig")
+	if to == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return nil //nolint:nilerr // it is kept all the same
+		}
+		to = filepath.Join(home, ".kube", "config")
+		if old, err := os.ReadFile(to); err == nil && string(old) == string(content) {
+			return nil
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			fmt.Fprintf(a.Err, "The kubeconfig of this cluster is %s (%s is another)\n", kept, to)
+			return nil
+		}
+		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+			return err
+		}
+	}
+	err := writeFile(to, 0o644, func(w io.Writer) error { _, err := w.Write(content); return err })
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.Err, "The kubeconfig is %s\n", to)
+	return os.Chmod(to, 0o600)
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// kubeapi FILE NODE... starts an API server that knows the nodes, all ready, and
+// takes whatever is written to it; FILE gets the administrator's kubeconfig. A
+// kubeadm of a script copies that to its place. KUBEPORT is the server's port. The
+// list of the pods of all namespaces is what FILE.pods holds, or empty.
+func kubeapi(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: kubeapi FILE NODE...")
+	}
+	var mu sync.Mutex
+	var log strings.Builder
+	ready := map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": "True"}}, "phase": "Running"}
+	item := func(name string) any {
+		return map[string]any{"metadata": map[string]any{"name": name, "namespace": "kube-system"}, "status": ready}
+	}
+	var nodes []any
+	for _, n := range args[1:] {
+		nodes = append(nodes, item(n))
+	}
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprintf(&log, "%s %s\n", r.Method, r.URL.Path)
+		var answer any = map[string]any{}
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/nodes"):
+			answer = map[string]any{"items": nodes}
+		case r.URL.Path == "/api/v1/pods":
+			if b, err := os.ReadFile(ts.MkAbs(args[0]) + ".pods"); err == nil {
+				_, _ = w.Write(b) // the client may be killed
+				return
+			}
+		case strings.HasSuffix(r.URL.Path, "/pods"):
+			answer = map[string]any{"items": []any{item("coredns")}}
+		case strings.Contains(r.URL.Path, "/nodes/") && r.Method == http.MethodGet:
+			answer = item(filepath.Base(r.URL.Path))
+		}
+		_ = json.NewEncoder(w).Encode(answer) // the client may be killed
+	}))
+	ts.Defer(s.Close)
+	_, port, err := net.SplitHostPort(s.Listener.Addr().String())
+	ts.Check(err)
+	ts.Setenv("KUBEPORT", port)
+	ts.Defer(func() { endServices(ts.MkAbs("machine")) })
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	config := fmt.Sprintf(`apiVersion: v1
+kind: Config
+current-context: admin
+contexts:
+- name: admin
+  context: {cluster: c, user: admin}
+clusters:
+- name: c
+  cluster:
+    server: %s
+    certificate-authority-data: %s
+users:
+- name: admin
+  user: {token: none}
+`, s.URL, base64.StdEncoding.EncodeToString(ca))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(config), 0o600))
+}
+
+// endServices ends what sealer's supervisor keeps running on the machine in dir:
+// a script that fails leaves it.
+func endServices(dir string) {
+	files, err := filepath.Glob(filepath.Join(dir, "var/lib/sealer/data/*/units/*.pid"))
+	for _, f := range files {
+		var pid int
+		b, rerr := os.ReadFile(f)
+		if _, serr := fmt.Sscan(string(b), &pid); err == nil && rerr == nil && serr == nil && pid > 1 {
+			if p, err := os.FindProcess(pid); err == nil {
+				_ = p.Signal(syscall.SIGTERM) // it may be gone
+			}
+		}
+	}
+}
+
+// snapshot FILE DIR writes all that is in DIR to FILE: types, modes, links and
+// contents, sorted; for cmp.
+func snapshot(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: snapshot FILE DIR")
+	}
+	root := ts.MkAbs(args[1])
+	var lines []string
+	ts.Check(filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		line := fmt.Sprintf("%s %s", rel, info.Mode())
+		switch {
+		case info.Mode()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(path)
+			if err != nil {
+				return err
+			}
+			line += " " + target
+		case info.Mode().IsRegular():
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			line += fmt.Sprintf(" %q", b)
+		}
+		lines = append(lines, line)
+		return nil
+	}))
+	slices.Sort(lines)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Join(lines, "\n")+"\n"), 0o644))
+}
+
+// killrun N ARGS... runs "sealer ARGS..." and kills it, with all that it has
+// started and that is not a service, once N steps have ended or begun. It fails
+// when sealer ends well before.
+func killrun(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: killrun N ARGS...")
+	}
+	ts.Check(killAfter(ts, args[0], args[1:]))
+}

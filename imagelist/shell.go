@@ -1,0 +1,224 @@
+package imagelist
+
+import (
+	"regexp"
+	"strings"
+)
+
+// A word is one word of a shell command, quotes taken away.
+type word struct {
+	text    string
+	dynamic bool // some of the text is known only when the command runs
+}
+
+// A shellCommand is one simple command of a script.
+type shellCommand struct {
+	words []word
+	line  int  // counts from 1
+	piped bool // its input is another command's output
+}
+
+var (
+	shellName  = regexp.MustCompile(`^\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})`)
+	shellSet   = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)=`)
+	assignedAt = regexp.MustCompile(`(?m)(?:^|[;&|\s])(?:export\s+|local\s+|readonly\s+)?([A-Za-z_][A-Za-z0-9_]*)\+?=`)
+)
+
+// A shellReader cuts a script into simple commands, as far as the words of a
+// POSIX shell need it: quotes, escapes, comments, separators, and variables
+// that the script sets once, to a plain text. Control structures are not
+// followed: the commands in them are read as they stand.
+type shellReader struct {
+	text  string
+	at    int
+	line  int
+	vars  map[string]string
+	times map[string]int // how often a variable is set
+
+	out     []shellCommand
+	current shellCommand
+	word    strings.Builder
+	begun   bool // a word is begun, perhaps an empty one in quotes
+	dynamic bool
+}
+
+func shellCommands(text string) []shellCommand {
+	r := &shellReader{text: text, line: 1, vars: map[string]string{}, times: map[string]int{}}
+	for _, m := range assignedAt.FindAllStringSubmatch(text, -1) {
+		r.times[m[1]]++
+	}
+	for r.at < len(r.text) {
+		r.step()
+	}
+	r.endCommand(false)
+	return r.out
+}
+
+// step reads one character outside of quotes, or all of a quoted text.
+func (r *shellReader) step() {
+	c := r.text[r.at]
+	switch c {
+	case '\\':
+		r.at++
+		if r.at < len(r.text) && r.text[r.at] == '\n' {
+			r.line++
+		} else if r.at < len(r.text) {
+			r.add(r.text[r.at])
+		}
+		r.at++
+	case '\'':
+		end := strings.IndexByte(r.text[r.at+1:], '\'')
+		if end < 0 {
+			end = len(r.text) - r.at - 1
+		}
+		quoted := r.text[r.at+1 : r.at+1+end]
+		r.word.WriteString(quoted)
+		r.line += strings.Count(quoted, "\n")
+		r.begun = true
+		r.at = min(r.at+end+2, len(r.text))
+	case '"':
+		r.quoted()
+	case '$', '`':
+		r.variable()
+	case ' ', '\t', '\r':
+		r.endWord()
+		r.at++
+	case '\n', ';', '&', '(', ')', '{', '}':
+		r.endCommand(false)
+		if c == '\n' {
+			r.line++
+		}
+		r.at++
+	case '|':
+		r.endCommand(!strings.HasPrefix(r.text[r.at:], "||"))
+		r.at++
+		if r.at < len(r.text) && r.text[r.at] == '|' {
+			r.at++
+		}
+	case '#':
+		if r.begun {
+			r.add(c)
+			r.at++
+			return
+		}
+		if end := strings.IndexByte(r.text[r.at:], '\n'); end >= 0 {
+			r.at += end
+		} else {
+			r.at = len(r.text)
+		}
+	default:
+		r.add(c)
+		r.at++
+	}
+}
+
+func (r *shellReader) add(c byte) {
+	r.word.WriteByte(c)
+	r.begun = true
+}
+
+// quoted reads a text in double quotes.
+func (r *shellReader) quoted() {
+	r.begun = true
+	for r.at++; r.at < len(r.text); {
+		switch c := r.text[r.at]; c {
+		case '"':
+			r.at++
+			return
+		case '\\':
+			if r.at++; r.at < len(r.text) {
+				r.word.WriteByte(r.text[r.at])
+				r.at++
+			}
+		case '$', '`':
+			r.variable()
+		default:
+			if c == '\n' {
+				r.line++
+			}
+			r.word.WriteByte(c)
+			r.at++
+		}
+	}
+}
+
+// variable reads $NAME or ${NAME}; any other expansion makes the word dynamic.
+func (r *shellReader) variable() {
+	if m := shellName.FindStringSubmatch(r.text[r.at:]); m != nil {
+		name := m[1] + m[2]
+		if value, ok := r.vars[name]; ok {
+			r.word.WriteString(value)
+		} else {
+			r.dynamic = true
+			r.word.WriteString(m[0])
+		}
+		r.begun = true
+		r.at += len(m[0])
+		return
+	}
+	r.dynamic = true
+	end := r.at + 1
+	switch rest := r.text[r.at:]; {
+	case strings.HasPrefix(rest, "$("):
+		end = r.at + closing(rest[1:], '(', ')') + 1
+	case strings.HasPrefix(rest, "${"):
+		end = r.at + closing(rest[1:], '{', '}') + 1
+	case rest[0] == '`':
+		if i := strings.IndexByte(rest[1:], '`'); i >= 0 {
+			end = r.at + i + 2
+		}
+	}
+	end = min(end, len(r.text))
+	r.line += strings.Count(r.text[r.at:end], "\n")
+	r.word.WriteString(r.text[r.at:end])
+	r.begun, r.at = true, end
+}
+
+// closing returns the length of s up to the bracket that closes its first.
+func closing(s string, open, shut byte) int {
+	depth := 0
+	for i := range len(s) {
+		switch s[i] {
+		case open:
+			depth++
+		case shut:
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+	}
+	return len(s)
+}
+
+func (r *shellReader) endWord() {
+	if r.begun {
+		if len(r.current.words) == 0 {
+			r.current.line = r.line
+		}
+		r.current.words = append(r.current.words, word{r.word.String(), r.dynamic})
+	}
+	r.word.Reset()
+	r.begun, r.dynamic = false, false
+}
+
+// endCommand ends a command, whose output the next one reads when pipe is set.
+func (r *shellReader) endCommand(pipe bool) {
+	r.endWord()
+	c := r.current
+	r.current = shellCommand{piped: pipe}
+	for len(c.words) > 0 {
+		w := c.words[0]
+		m := shellSet.FindStringSubmatch(w.text)
+		switch {
+		case m != nil && len(c.words) == 1 && !w.dynamic && r.times[m[1]] == 1:
+			r.vars[m[1]] = w.text[len(m[0]):]
+		case m == nil && !prefixWords[w.text]:
+			r.out = append(r.out, c)
+			return
+		}
+		c.words = c.words[1:]
+	}
+}
+
+// prefixWords stand before a command and change nothing of its words.
+var prefixWords = wordSet("if then else elif do while until ! time sudo exec nohup env export local readonly command")

@@ -1,0 +1,187 @@
+package layer
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+)
+
+// wanted is a path in a layer's tar: of several entries the last counts.
+type wanted struct {
+	mode   fs.FileMode   // type and permission bits
+	digest digest.Digest // of a file
+	link   string        // of a symbolic link, its target
+}
+
+// A Difference is a path of a layer whose file is not the one that the blob has.
+type Difference struct {
+	Path string // in the layer
+	Err  error  // wraps ErrMismatch, fs.ErrNotExist or an error of the disk
+}
+
+// Compare compares the directory of a layer with its blob. It returns every
+// difference; the error is about files that could not be read at all.
+func Compare(ctx context.Context, dir string, blob io.Reader) (_ []Difference, err error) {
+	want, err := readWanted(ctx, blob)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	var out []Difference
+	differs := func(p string, err error) { out = append(out, Difference{p, err}) }
+	seen := map[string]bool{}
+	err = fs.WalkDir(root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			differs(p, err)
+			return nil
+		}
+		w, ok := want[p]
+		seen[p] = true
+		switch {
+		case ok:
+			if err := compareFile(root, p, d, w); err != nil {
+				differs(p, err)
+			}
+		case p != "." && !d.IsDir(): // directories need not be listed
+			differs(p, fmt.Errorf("%w: it is not in the layer", ErrMismatch))
+		}
+		return nil
+	})
+	for _, p := range slices.Sorted(maps.Keys(want)) {
+		if !seen[p] {
+			differs(p, fs.ErrNotExist)
+		}
+	}
+	return out, err
+}
+
+// compareFile compares the file, link or device at p.
+func compareFile(root *os.Root, p string, d fs.DirEntry, w wanted) error {
+	fi, err := d.Info()
+	if err != nil {
+		return err
+	}
+	if fi.Mode().Type() != w.mode.Type() {
+		return fmt.Errorf("%w: it is a %s, want %s", ErrMismatch, fi.Mode().Type(), w.mode.Type())
+	}
+	switch {
+	case fi.Mode()&fs.ModeSymlink != 0:
+		if got, err := root.Readlink(p); err != nil || got != w.link {
+			return errors.Join(err, fmt.Errorf("%w: it points at %q, want %q", ErrMismatch, got, w.link))
+		}
+		return nil
+	case os.Geteuid() == 0 && fi.Mode().Perm() != w.mode.Perm():
+		return fmt.Errorf("%w: mode %o, want %o", ErrMismatch, fi.Mode().Perm(), w.mode.Perm())
+	case !fi.Mode().IsRegular():
+		return nil
+	}
+	f, err := root.Open(p)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := Copy(h, f); err != nil {
+		return err
+	}
+	if got := digest.NewDigestFromBytes(digest.SHA256, h.Sum(nil)); got != w.digest {
+		return fmt.Errorf("%w: its content differs", ErrMismatch)
+	}
+	return nil
+}
+
+// readWanted reads the blob of a layer.
+func readWanted(ctx context.Context, blob io.Reader) (map[string]wanted, error) {
+	r, err := Decompress(blob)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	want := map[string]wanted{}
+	var read kept
+	tr := tar.NewReader(r)
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		h, err := tr.Next()
+		if err == io.EOF {
+			return want, nil
+		}
+		if err != nil {
+			return nil, TarError(err)
+		}
+		if err := read.entry(maxEntries); err != nil {
+			return nil, err
+		}
+		name, err := localName(h.Name)
+		if err != nil {
+			return nil, err
+		}
+		name = strings.Clone(name)
+		if err := read.hold(name, h.Linkname); err != nil {
+			return nil, err
+		}
+		if base := path.Base(name); strings.HasPrefix(base, WhiteoutPrefix) {
+			if base == OpaqueName || !strings.HasPrefix(base, metaPrefix) {
+				want[name] = wanted{mode: 0o644, digest: digest.FromString("")}
+			}
+			continue
+		}
+		if err := wantEntry(want, name, h, tr); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func wantEntry(want map[string]wanted, name string, h *tar.Header, r io.Reader) error {
+	w := wanted{mode: h.FileInfo().Mode()}
+	switch h.Typeflag {
+	case tar.TypeXGlobalHeader:
+		return nil
+	case tar.TypeLink:
+		target, err := localName(h.Linkname)
+		if err != nil {
+			return err
+		}
+		if target == name {
+			return nil
+		}
+		w = want[target]
+	case tar.TypeSymlink:
+		w.link = strings.Clone(h.Linkname)
+	case tar.TypeReg, tar.TypeGNUSparse:
+		sum := sha256.New()
+		if _, err := Copy(sum, r); err != nil {
+			return TarError(err)
+		}
+		w.digest = digest.NewDigestFromBytes(digest.SHA256, sum.Sum(nil))
+	}
+	if have, ok := want[name]; ok && have.mode.IsDir() && !w.mode.IsDir() {
+		for p := range want { // the directory was replaced, with all in it
+			if strings.HasPrefix(p, name+"/") {
+				delete(want, p)
+			}
+		}
+	}
+	want[name] = w
+	return nil
+}

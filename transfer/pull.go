@@ -1,0 +1,135 @@
+package transfer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/clusterimage/sealer/image"
+	"github.com/clusterimage/sealer/registry/mirror"
+	"github.com/clusterimage/sealer/registry/platform"
+	"github.com/clusterimage/sealer/registry/ref"
+	"github.com/clusterimage/sealer/registry/remote"
+	"github.com/clusterimage/sealer/registry/tree"
+	"github.com/clusterimage/sealer/store"
+)
+
+// Names returns the names that a pull of from gives to the image: from itself, or
+// none where from has a digest. The digest decides the content, and the tag
+// beside it may mean another image today, here or in the registry: as in docker
+// pull, it is not set. The image is found by its ID then.
+func Names(from ref.Reference) []ref.Reference {
+	if from.Digest != "" {
+		return nil
+	}
+	return []ref.Reference{from}
+}
+
+// Pull brings the image from its registry into the store and commits it under
+// Names. Content that the store has is not asked for again. An artifact that is no
+// ClusterImage is refused before its layers are fetched. Pull returns the
+// descriptor of the manifest or image index. No name changes when it fails.
+func Pull(ctx context.Context, s *store.Store, c *remote.Client, from ref.Reference, o remote.PullOptions) (ocispec.Descriptor, error) {
+	o.Accept = func(ctx context.Context, content *remote.Content) error { return accept(ctx, s, c, from, content) }
+	desc, err := c.Pull(ctx, s, from, o)
+	if err != nil {
+		return ocispec.Descriptor{}, err
+	}
+	if err := s.Commit(ctx, Names(from), desc); err != nil {
+		return ocispec.Descriptor{}, fmt.Errorf("pull %s: %w", from, err)
+	}
+	return desc, nil
+}
+
+// accept refuses content that is no ClusterImage; see image.Accept. Of an index,
+// entries without a platform, such as attestations, are not judged.
+func accept(ctx context.Context, s *store.Store, c *remote.Client, from ref.Reference, content *remote.Content) error {
+	for _, d := range content.Manifests {
+		if platform.IsIndex(d.MediaType) || len(content.Manifests) > 1 && (d.Platform == nil || d.Platform.OS == "unknown") {
+			continue
+		}
+		b, err := s.ReadBlob(ctx, d.Digest, remote.MaxManifest)
+		if err != nil {
+			return err
+		}
+		var m ocispec.Manifest
+		if err := json.Unmarshal(b, &m); err != nil {
+			return fmt.Errorf("manifest %s: %w", d.Digest, err)
+		}
+		err = image.Accept(&m, func() ([]byte, error) {
+			if m.Config.Size > remote.MaxManifest {
+				return nil, fmt.Errorf("%w: its config has %d bytes", image.ErrForeign, m.Config.Size)
+			}
+			err := s.PutBlob(ctx, m.Config, func(w io.Writer) error { return c.Blob(ctx, from, m.Config, w) })
+			if err != nil {
+				return nil, fmt.Errorf("config %s: %w", m.Config.Digest, err)
+			}
+			return s.ReadBlob(ctx, m.Config.Digest, remote.MaxManifest)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// PushOptions steers Push and PushMirrored. The zero value works.
+type PushOptions struct {
+	Progress func(remote.Event) // called concurrently; nil for none
+}
+
+// Push sends the image nameOrID, with every platform that the store has, to the
+// registry of to. It returns the image's descriptor, which is the same there. The
+// error wraps store.ErrNotFound when the store has no such image.
+func Push(ctx context.Context, s *store.Store, c *remote.Client, nameOrID string, to ref.Reference, o PushOptions) (ocispec.Descriptor, error) {
+	im, err := s.Image(ctx, nameOrID, nil)
+	if err != nil {
+		return ocispec.Descriptor{}, err
+	}
+	return im.Descriptor, c.Push(ctx, s, im.Descriptor, to, remote.PushOptions{
+		MountFrom: mirror.MountFrom(im.Documents),
+		Progress:  o.Progress,
+	})
+}
+
+// PushMirrored copies the container images inside the image nameOrID to a
+// registry, as mirror.Push does: of the platform p, or of all where p is nil.
+// Images in a registry tree among the image's files are copied too. It returns
+// the images copied, and the references that the ClusterImage lists and does not
+// hold, each once.
+func PushMirrored(ctx context.Context, s *store.Store, c *remote.Client, nameOrID string, p *ocispec.Platform, to mirror.Prefix, o PushOptions) (_ []mirror.Pushed, lacking []ref.Reference, err error) {
+	images, err := Images(ctx, s, nameOrID, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	src := heldSource{Store: s}
+	var docs []*tree.Document
+	for _, im := range images {
+		inside := im.Documents
+		held, err := HeldInFiles(s, im)
+		if err != nil {
+			return nil, nil, err
+		}
+		if held != nil {
+			root, err := s.Rootfs(filesWithRegistry(s, im))
+			if err != nil {
+				return nil, nil, err
+			}
+			defer root.Close()
+			src.roots = append(src.roots, root)
+			inside = append([]*tree.Document{held}, inside...)
+		}
+		docs = append(docs, inside...)
+		for _, r := range unheld(im, inside) {
+			if !slices.Contains(lacking, r) {
+				lacking = append(lacking, r)
+			}
+		}
+	}
+	pushed, err := mirror.Push(ctx, c, src, docs, to, mirror.PushOptions{Progress: o.Progress})
+	return pushed, lacking, err
+}
