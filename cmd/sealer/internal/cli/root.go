@@ -98,6 +98,7 @@ commands, and a registry with every container image that will be pulled.
 		a.images(),
 		a.initialise(),
 		a.inspect(),
+		a.inventory(),
 		a.join(),
 		a.load(),
 		a.login(),

@@ -1,0 +1,95 @@
+package remote
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/clusterimage/sealer/registry/ref"
+)
+
+const (
+	// tagsPage is the number of tags asked for at a time.
+	tagsPage = 1000
+	// maxTags bounds the tags of one repository, so that a registry whose pages
+	// never end is no endless loop.
+	maxTags = 1 << 20
+	// maxTagsPage bounds the bytes of one page: a tag has at most 128.
+	maxTagsPage = 8 << 20
+)
+
+// Tags returns the tags of r's repository, sorted. The error wraps ErrNotFound
+// when the registry has no such repository.
+func (c *Client) Tags(ctx context.Context, r ref.Reference) ([]string, error) {
+	var tags []string
+	err := c.read(ctx, r, func(c *Client, t target) (err error) {
+		tags, err = c.tags(ctx, t)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("tags of %s: %w", r.Name(), err)
+	}
+	slices.Sort(tags)
+	return slices.Compact(tags), nil
+}
+
+// tags reads every page of the tags of t: OCI distribution specification, "Listing
+// tags".
+func (c *Client) tags(ctx context.Context, t target) ([]string, error) {
+	var all []string
+	next := fmt.Sprintf("/v2/%s/tags/list?n=%d", t.repository, tagsPage)
+	for next != "" {
+		resp, err := c.do(ctx, t, request{method: "GET", path: next, scope: pullScope(t.repository)})
+		if err != nil {
+			return nil, err
+		}
+		b, err := io.ReadAll(io.LimitReader(resp.Body, maxTagsPage+1))
+		link, at := resp.Header.Get("Link"), resp.Request.URL
+		resp.Body.Close()
+		if err != nil {
+			return nil, fmt.Errorf("read tags: %w", err)
+		}
+		var page struct {
+			Tags []string `json:"tags"`
+		}
+		if len(b) > maxTagsPage {
+			return nil, fmt.Errorf("read tags: a page of more than %d bytes", maxTagsPage)
+		}
+		if err := json.Unmarshal(b, &page); err != nil {
+			return nil, fmt.Errorf("read tags: %w", err)
+		}
+		before := next
+		if next, err = nextPage(at, link); err != nil {
+			return nil, fmt.Errorf("read tags: %w", err)
+		}
+		if all = append(all, page.Tags...); len(all) > maxTags || next == before {
+			return nil, errors.New("read tags: the registry's pages do not end")
+		}
+	}
+	return all, nil
+}
+
+// nextPage returns the path of the page that a Link header (RFC 8288) names as the
+// next, "" when there is none. It must be on the same host.
+func nextPage(at *url.URL, link string) (string, error) {
+	for one := range strings.SplitSeq(link, ",") {
+		target, params, ok := strings.Cut(strings.TrimSpace(one), ">")
+		if !ok || !strings.HasPrefix(target, "<") || !strings.Contains(strings.ReplaceAll(params, `"`, ""), "rel=next") {
+			continue
+		}
+		u, err := at.Parse(target[1:])
+		if err != nil {
+			return "", err
+		}
+		if u.Host != at.Host {
+			return "", fmt.Errorf("the next page is on another host, %s", u.Host)
+		}
+		return u.RequestURI(), nil
+	}
+	return "", nil
+}
