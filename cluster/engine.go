@@ -87,6 +87,10 @@ type Report struct {
 // changed.
 var ErrPreflight = errors.New("nothing was changed: a check failed")
 
+// ErrImages is wrapped by the error about an image without the container images
+// that its kubeadm wants.
+var ErrImages = errors.New("the ClusterImage is incomplete")
+
 // ErrApplication is wrapped by the error about an image that has no Kubernetes: it
 // is meant for a cluster that stands.
 var ErrApplication = errors.New("it is an application without a Kubernetes of its own")

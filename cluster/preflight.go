@@ -57,15 +57,26 @@ func (e *engine) preflight(ctx context.Context, img *source, seen []plan.Node) e
 			e.event(Event{Type: "log", Host: strings.Join(r.Hosts, ","), Text: "warning: " + r.Check + ": " + r.Message + ": " + r.Remedy})
 		}
 	}
-	if err := report.Err(); err != nil {
-		return fmt.Errorf("%w\n%w", ErrPreflight, err)
+	err = report.Err()
+	if err == nil {
+		return nil
 	}
-	return nil
+	for _, r := range report.Results {
+		if r.Check == preflight.ImagesCheck && r.Level == preflight.Fail {
+			return fmt.Errorf("%w: %w\n%w", ErrPreflight, ErrImages, err)
+		}
+	}
+	return fmt.Errorf("%w\n%w", ErrPreflight, err)
+}
+
+// skips says whether a check is left out.
+func skips(f *spec.File, check string) bool {
+	return f.Preflight != nil && slices.ContainsFunc(f.Preflight.Skip, func(s spec.Skip) bool { return s.Check == check })
 }
 
 // judge runs the checks of package preflight over the nodes seen. An img
 // without a stored image stands for an image that is not known.
-func (e *engine) judge(ctx context.Context, img *source, seen []plan.Node) (preflight.Report, error) {
+func (e *engine) judge(ctx context.Context, img *source, seen []plan.Node) (_ preflight.Report, err error) {
 	in := preflight.Input{File: withSkips(e.file, e.SkipChecks)}
 	if img.stored != nil {
 		docs, err := img.documents()
@@ -79,6 +90,11 @@ func (e *engine) judge(ctx context.Context, img *source, seen []plan.Node) (pref
 		}
 		in.File.Kubeadm = append(slices.Clone(in.File.Kubeadm), docs...)
 		in.Archs, in.Kubernetes = []string{img.Arch}, img.Kubernetes
+		if !skips(in.File, preflight.ImagesCheck) && seen[0].Arch == img.Arch { // else the check arch tells
+			if in.Images, err = e.lacking(ctx, img, seen); err != nil {
+				return preflight.Report{}, err
+			}
+		}
 	}
 	ha := true
 	if l := e.file.Cluster.Registry.Local; l != nil && l.HA != nil {
@@ -95,7 +111,6 @@ func (e *engine) judge(ctx context.Context, img *source, seen []plan.Node) (pref
 		in.Nodes = append(in.Nodes, n)
 	}
 	if len(e.machines) > 1 {
-		var err error
 		if in.Links, err = e.matrix(ctx, in); err != nil {
 			return preflight.Report{}, err
 		}

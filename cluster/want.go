@@ -41,7 +41,7 @@ func (e *engine) want(_ context.Context, img *source, seen []plan.Node) (plan.Wa
 	}
 	w.Plugins = e.work
 	for i, m := range e.machines {
-		h := plan.Host{Node: m.Node, Kube: strings.ToLower(cmp.Or(m.Name, seen[i].Hostname))}
+		h := plan.Host{Node: m.Node, Kube: kubeName(m, seen[i])}
 		m.kube = h.Kube
 		h.Generation, h.Inputs, err = e.generation(img, h)
 		if err != nil {
@@ -55,6 +55,11 @@ func (e *engine) want(_ context.Context, img *source, seen []plan.Node) (plan.Wa
 	data, err := json.Marshal(e.about(img))
 	w.Secret = digest(data)
 	return w, err
+}
+
+// kubeName is the name of a machine's node in the cluster.
+func kubeName(m *machine, seen plan.Node) string {
+	return strings.ToLower(cmp.Or(m.Name, seen.Hostname))
 }
 
 // registryName is the name and port of the private registry: the Clusterfile's,
@@ -134,28 +139,14 @@ func digest(b []byte) string {
 
 // kubeadm makes kubeadm's documents of every machine.
 func (e *engine) kubeadm(img *source, seen []plan.Node, w *plan.Want) error {
-	version, err := kubeadm.ParseVersion(img.Kubernetes)
-	if err != nil {
-		return fmt.Errorf("image %s: Kubernetes %q: %w: the image needs a file Metadata with a version", img.Name, img.Kubernetes, err)
-	}
-	docs, err := img.documents()
+	o, err := e.kubeadmOptions(img, seen, w.Hosts)
 	if err != nil {
 		return err
 	}
 	api := e.file.Cluster.APIServer
-	o := kubeadm.Options{Version: version, Clusterfile: e.file.Kubeadm, Image: docs, Rootfs: path.Join(plan.Dir(w.Cluster), "rootfs", "current")}
 	w.APIDomain = cmp.Or(api.Domain, "apiserver.cluster.local")
 	if api.Balancer == spec.BalancerExternal {
-		w.External, o.Endpoint = api.Endpoint, api.Endpoint
-	}
-	if api.Domain != "" && o.Endpoint == "" {
-		o.Endpoint = api.Domain + ":6443"
-	}
-	for i, h := range w.Hosts {
-		if h.Master() {
-			o.Masters = append(o.Masters, kubeadmNode(h))
-		}
-		o.CgroupV1 = o.CgroupV1 || seen[i].Cgroup == 1
+		w.External = api.Endpoint
 	}
 	host, port, err := o.APIServer()
 	if err != nil {
@@ -188,6 +179,33 @@ func (e *engine) kubeadm(img *source, seen []plan.Node, w *plan.Want) error {
 		w.Hosts[i].Kubeadm = string(b)
 	}
 	return errors.Join(errs...)
+}
+
+// kubeadmOptions are the inputs of kubeadm's documents that all machines share.
+func (e *engine) kubeadmOptions(img *source, seen []plan.Node, hosts []plan.Host) (kubeadm.Options, error) {
+	version, err := kubeadm.ParseVersion(img.Kubernetes)
+	if err != nil {
+		return kubeadm.Options{}, fmt.Errorf("image %s: Kubernetes %q: %w: the image needs a file Metadata with a version", img.Name, img.Kubernetes, err)
+	}
+	docs, err := img.documents()
+	if err != nil {
+		return kubeadm.Options{}, err
+	}
+	api := e.file.Cluster.APIServer
+	o := kubeadm.Options{Version: version, Clusterfile: e.file.Kubeadm, Image: docs, Rootfs: path.Join(plan.Dir(e.file.Cluster.Name), "rootfs", "current")}
+	if api.Balancer == spec.BalancerExternal {
+		o.Endpoint = api.Endpoint
+	}
+	if api.Domain != "" && o.Endpoint == "" {
+		o.Endpoint = api.Domain + ":6443"
+	}
+	for i, h := range hosts {
+		if h.Master() {
+			o.Masters = append(o.Masters, kubeadmNode(h))
+		}
+		o.CgroupV1 = o.CgroupV1 || seen[i].Cgroup == 1
+	}
+	return o, nil
 }
 
 // podNetworks are the networks that ClusterConfiguration names, one for each

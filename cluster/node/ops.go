@@ -21,6 +21,7 @@ const (
 	OpStep  = "step"  // StepRequest -> StepResult; logs
 	OpUndo  = "undo"  // UndoRequest; logs
 	OpClose = "close"
+	OpWants = "kubeadm.images" // kubeadm's configuration as a string, kubeadm as input -> []string, see KubeadmImages
 )
 
 // An OpenRequest begins the work on a cluster.
@@ -88,6 +89,7 @@ func (s *Server) Ops() map[string]wire.Handler {
 			}
 			return nil, s.PutBlob(ctx, q.Digest, q.Size, in.Input())
 		},
+		OpWants: opWants,
 		OpStep:  s.opStep,
 		OpUndo:  s.opUndo,
 		OpClose: func(context.Context, *wire.Incoming) (any, error) { return nil, s.Close() },
@@ -110,6 +112,14 @@ func (s *Server) opStep(ctx context.Context, in *wire.Incoming) (any, error) {
 		result.Error = err.Error()
 	}
 	return result, nil
+}
+
+func opWants(ctx context.Context, in *wire.Incoming) (any, error) {
+	var config string
+	if err := in.Decode(&config); err != nil {
+		return nil, err
+	}
+	return KubeadmImages(ctx, config, in.Input())
 }
 
 func (s *Server) opUndo(ctx context.Context, in *wire.Incoming) (any, error) {

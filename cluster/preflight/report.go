@@ -24,6 +24,15 @@ type Input struct {
 	// Kubernetes is the version that the image brings, as v1.33.2; "" when not
 	// known.
 	Kubernetes string
+	// Images says which images the image's kubeadm wants and the image lacks; nil
+	// when that was not asked for.
+	Images *Wanted
+}
+
+// Wanted is the answer of "kubeadm config images list" beside the image.
+type Wanted struct {
+	Lacks []string // the references that are not inside
+	Err   error    // why kubeadm did not answer; nil when it did
 }
 
 // A Node is a machine of the cluster.
@@ -129,7 +138,7 @@ type check struct {
 
 // checks returns all of them, in the order of the report.
 func checks() []check {
-	return slices.Concat(machineChecks(), identityChecks(), networkChecks(), diskChecks())
+	return slices.Concat(machineChecks(), identityChecks(), networkChecks(), diskChecks(), imageChecks())
 }
 
 // Names returns the names of the checks, which a Preflight document may skip.

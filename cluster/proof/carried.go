@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -152,4 +153,14 @@ func (c *catalog) resolve(r ref.Reference) (origin, bool) {
 		}
 	}
 	return origin{}, false
+}
+
+// Lacks returns the references that none of the ClusterImages serves, by the name
+// and tag, or the name and digest, that a runtime would ask for.
+func Lacks(images []Carried, refs []ref.Reference) []ref.Reference {
+	c := newCatalog(images)
+	return slices.DeleteFunc(slices.Clone(refs), func(r ref.Reference) bool {
+		_, ok := c.resolve(r)
+		return ok
+	})
 }

@@ -162,6 +162,9 @@ func (a *app) applied(ctx context.Context, o cluster.Options, f *spec.File, c *e
 	if errors.Is(err, cluster.ErrApplication) {
 		return advise(err, "Build it FROM a base image and run that; or bring its images to the cluster's registry with sealer registry push, and run its start commands there")
 	}
+	if errors.Is(err, cluster.ErrImages) {
+		return incompleteError{err}
+	}
 	if errors.Is(err, cluster.ErrPartly) {
 		return incompleteError{advise(err, "The same command goes on where it stopped; sealer delete --all -c "+f.Cluster.Name+" puts everything back")}
 	}
