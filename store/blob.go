@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"io/fs"
 	"math"
 	"os"
 	"syscall"
@@ -22,59 +21,6 @@ import (
 
 // unlimited is a limit that nothing reaches.
 const unlimited = math.MaxInt64
-
-// HasBlob reports whether the store has the blob d.
-func (s *Store) HasBlob(_ context.Context, d digest.Digest) (bool, error) {
-	if err := checkDigest(d); err != nil {
-		return false, err
-	}
-	_, err := os.Stat(s.BlobPath(d))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("look for blob %s: %w", d, err)
-	}
-	return true, nil
-}
-
-// OpenBlob opens the blob d for reading; its length is the file's. The caller
-// closes it. The error wraps ErrNotFound when the store does not have it. The
-// bytes were checked when they were written; Verify checks them again.
-func (s *Store) OpenBlob(_ context.Context, d digest.Digest) (*os.File, error) {
-	if err := checkDigest(d); err != nil {
-		return nil, err
-	}
-	f, err := os.Open(s.BlobPath(d))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("blob %s: %w", d, ErrNotFound)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("open blob %s: %w", d, err)
-	}
-	return f, nil
-}
-
-// ReadBlob returns the content of the blob d after checking its digest. A blob
-// longer than limit bytes is an error that wraps ErrInvalid.
-func (s *Store) ReadBlob(ctx context.Context, d digest.Digest, limit int64) ([]byte, error) {
-	f, err := s.OpenBlob(ctx, d)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
-		return nil, fmt.Errorf("read blob %s: %w", d, err)
-	}
-	if int64(len(b)) > limit {
-		return nil, fmt.Errorf("read blob %s: %w: longer than %d bytes", d, ErrInvalid, limit)
-	}
-	if got := digest.FromBytes(b); got != d {
-		return nil, fmt.Errorf("read blob %s: %w: its digest is %s", d, ErrMismatch, got)
-	}
-	return b, nil
-}
 
 // PutBlob makes the store have the blob desc. When it lacks it, write is called
 // to write the content, once: of all that want one blob at a time, in this
@@ -101,13 +47,6 @@ func (s *Store) putBytes(ctx context.Context, mediaType string, b []byte) (ocisp
 		_, err := io.Copy(w, bytes.NewReader(b))
 		return err
 	})
-}
-
-// hasSized reports whether the blob is there with the size that it must have;
-// one of another size is broken and will be replaced.
-func (s *Store) hasSized(desc ocispec.Descriptor) bool {
-	fi, err := os.Stat(s.BlobPath(desc.Digest))
-	return err == nil && fi.Mode().IsRegular() && fi.Size() == desc.Size
 }
 
 func (s *Store) putBlob(ctx context.Context, desc ocispec.Descriptor, has func() bool, write func(w io.Writer) error) error {

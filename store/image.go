@@ -121,20 +121,8 @@ func (s *Store) commit(ctx context.Context, entries []entry) error {
 // complete checks that all blobs of a manifest are there and unpacks its
 // layers where they are not.
 func (s *Store) complete(ctx context.Context, desc ocispec.Descriptor) error {
-	if err := s.accept(ctx, desc); err != nil {
-		return err
-	}
-	img, err := s.readImage(ctx, desc)
+	img, err := s.whole(ctx, desc)
 	if err != nil {
-		return err
-	}
-	var missing []error
-	for _, d := range append([]ocispec.Descriptor{img.Manifest.Config}, img.Manifest.Layers...) {
-		if !s.hasSized(d) {
-			missing = append(missing, fmt.Errorf("manifest %s: blob %s of %d bytes: %w", desc.Digest, d.Digest, d.Size, ErrNotFound))
-		}
-	}
-	if err := errors.Join(missing...); err != nil {
 		return err
 	}
 	docs := img.Documents
@@ -296,20 +284,33 @@ func (s *Store) Images(ctx context.Context) ([]Image, error) {
 				continue
 			}
 			seen[entry.Digest] = true
-			manifests, sub, err := s.manifests(ctx, entry)
-			for _, m := range manifests {
-				var img *Image
-				if img, err = s.image(ctx, idx, entry, sub, manifests, m); err != nil {
-					break
-				}
-				out = append(out, *img)
-			}
+			images, err := s.imagesOf(ctx, idx, entry)
+			out = append(out, images...)
 			if err != nil {
-				errs = append(errs, fmt.Errorf("image %s: %w", nameOr(entry), damaged(err)))
+				errs = append(errs, err)
 			}
 		}
 	}
 	return out, errors.Join(errs...)
+}
+
+// imagesOf returns the images of the entry of idx with the digest of desc, one
+// for each platform that the store has. Of a damaged one it returns those before
+// the damage with the error.
+func (s *Store) imagesOf(ctx context.Context, idx *ocispec.Index, entry ocispec.Descriptor) ([]Image, error) {
+	manifests, sub, err := s.manifests(ctx, entry)
+	var out []Image
+	for _, m := range manifests {
+		var img *Image
+		if img, err = s.image(ctx, idx, entry, sub, manifests, m); err != nil {
+			break
+		}
+		out = append(out, *img)
+	}
+	if err != nil {
+		return out, fmt.Errorf("image %s: %w", nameOr(entry), damaged(err))
+	}
+	return out, nil
 }
 
 // damaged tells a part of an image that is not there from an image that is not.

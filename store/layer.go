@@ -63,7 +63,7 @@ func (s *Store) WriteLayer(ctx context.Context, o LayerOptions, write func(w io.
 	if err := s.publishBlob(ctx, blob, done.Blob.Digest); err != nil {
 		return image.Layer{}, err
 	}
-	if err := s.publishDir(ctx, dir, done.ID); err != nil {
+	if err := s.publishDir(ctx, dir.Name(), done.ID); err != nil {
 		return image.Layer{}, err
 	}
 	return image.Layer{ID: done.ID, Descriptors: []ocispec.Descriptor{done.Blob}, Size: done.Size}, nil
@@ -92,21 +92,30 @@ func (s *Store) unpackBlob(ctx context.Context, l image.Layer) (err error) {
 	if _, err := s.begin(ctx); err != nil {
 		return err
 	}
-	if err := s.fits(l.Size); err != nil { // else the disk is full before the error comes
-		return fmt.Errorf("unpack layer %s: %w", l.ID, err)
-	}
-	desc := l.Descriptors[0]
-	f, err := s.OpenBlob(ctx, desc.Digest)
-	if err != nil {
-		return fmt.Errorf("layer %s: %w", l.ID, err)
-	}
-	defer f.Close()
 	dir, err := s.tempDir("layer")
 	if err != nil {
 		return fmt.Errorf("layer %s: %w", l.ID, err)
 	}
 	defer func() { err = errors.Join(err, discard(dir)) }()
-	got, err := layer.Read(ctx, dir.Name(), f, desc.Size, layer.Options{Devices: s.o.Devices, Limit: l.Size})
+	if err := s.unpack(ctx, &s.reader, l, dir.Name()); err != nil {
+		return err
+	}
+	return s.publishDir(ctx, dir.Name(), l.ID)
+}
+
+// unpack unpacks the rootfs layer l, whose blob r has, into dir, an empty
+// directory, and compares it with the ID and size that it should have.
+func (s *Store) unpack(ctx context.Context, r *reader, l image.Layer, dir string) error {
+	if err := s.fits(l.Size); err != nil { // else the disk is full before the error comes
+		return fmt.Errorf("unpack layer %s: %w", l.ID, err)
+	}
+	desc := l.Descriptors[0]
+	f, err := r.OpenBlob(ctx, desc.Digest)
+	if err != nil {
+		return fmt.Errorf("layer %s: %w", l.ID, err)
+	}
+	defer f.Close()
+	got, err := layer.Read(ctx, dir, f, desc.Size, layer.Options{Devices: s.o.Devices, Limit: l.Size})
 	if err != nil {
 		return fmt.Errorf("layer %s: %w", l.ID, err)
 	}
@@ -116,7 +125,7 @@ func (s *Store) unpackBlob(ctx context.Context, l image.Layer) (err error) {
 	if l.Size > 0 && got.Size != l.Size {
 		return fmt.Errorf("layer %s: %w: its files have %d bytes, want %d", l.ID, ErrMismatch, got.Size, l.Size)
 	}
-	return s.publishDir(ctx, dir, l.ID)
+	return nil
 }
 
 // hasLayer reports whether the layer is unpacked: a layer's directory appears
@@ -128,14 +137,14 @@ func (s *Store) hasLayer(id digest.Digest) bool {
 
 // publishDir renames the temporary directory to the layer id. One that another
 // process was faster with is as good.
-func (s *Store) publishDir(ctx context.Context, dir temporary, id digest.Digest) error {
-	if err := settleDir(dir.Name()); err != nil {
+func (s *Store) publishDir(ctx context.Context, dir string, id digest.Digest) error {
+	if err := settleDir(dir); err != nil {
 		return fmt.Errorf("layer %s: %w", id, err)
 	}
 	if err := s.note(ctx, id); err != nil {
 		return err
 	}
-	if err := s.publish(ctx, dir.Name(), s.LayerDir(id)); err != nil && !s.hasLayer(id) {
+	if err := s.publish(ctx, dir, s.LayerDir(id)); err != nil && !s.hasLayer(id) {
 		return fmt.Errorf("layer %s: %w", id, err)
 	}
 	return nil

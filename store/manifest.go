@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -13,7 +12,6 @@ import (
 
 	"github.com/clusterimage/sealer/image"
 	"github.com/clusterimage/sealer/registry/platform"
-	"github.com/clusterimage/sealer/registry/tree"
 )
 
 const (
@@ -91,155 +89,6 @@ func (s *Store) WriteIndex(ctx context.Context, manifests []ocispec.Descriptor, 
 	}
 	desc.ArtifactType = image.ArtifactType
 	return desc, nil
-}
-
-// readJSON reads the small blob desc into v, checking size and digest.
-func (s *Store) readJSON(ctx context.Context, desc ocispec.Descriptor, limit int64, v any) error {
-	b, err := s.ReadBlob(ctx, desc.Digest, limit)
-	if err != nil {
-		return err
-	}
-	if int64(len(b)) != desc.Size {
-		return fmt.Errorf("blob %s: %w: %d bytes, want %d", desc.Digest, ErrMismatch, len(b), desc.Size)
-	}
-	if err := json.Unmarshal(b, v); err != nil {
-		return fmt.Errorf("blob %s: %w: %w", desc.Digest, ErrInvalid, err)
-	}
-	return nil
-}
-
-// manifests returns the manifests that desc stands for, itself or those of the
-// index, with the index. Of an index only the entries that the store has and that are a
-// platform's: attestations are not.
-func (s *Store) manifests(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, *ocispec.Index, error) {
-	switch {
-	case platform.IsManifest(desc.MediaType):
-		desc.Annotations = nil // index.json's
-		return []ocispec.Descriptor{desc}, nil, nil
-	case !platform.IsIndex(desc.MediaType):
-		return nil, nil, fmt.Errorf("%w: %s is a %q, not a manifest or an image index", ErrInvalid, desc.Digest, desc.MediaType)
-	}
-	var idx ocispec.Index
-	if err := s.readJSON(ctx, desc, maxManifest, &idx); err != nil {
-		return nil, nil, fmt.Errorf("image index: %w", err)
-	}
-	var out []ocispec.Descriptor
-	for _, m := range idx.Manifests {
-		if err := checkDigest(m.Digest); err != nil {
-			return nil, nil, fmt.Errorf("image index %s: %w", desc.Digest, err)
-		}
-		if !platform.IsManifest(m.MediaType) || m.Platform == nil || m.Platform.OS == "unknown" {
-			continue
-		}
-		if has, err := s.HasBlob(ctx, m.Digest); err != nil {
-			return nil, nil, err
-		} else if has {
-			out = append(out, m)
-		}
-	}
-	if len(out) == 0 {
-		return nil, nil, fmt.Errorf("image index %s: no manifest of it: %w", desc.Digest, ErrNotFound)
-	}
-	return out, &idx, nil
-}
-
-// accept refuses the manifest desc when it is no ClusterImage's; see
-// image.Accept.
-func (s *Store) accept(ctx context.Context, desc ocispec.Descriptor) error {
-	var m ocispec.Manifest
-	if err := s.readJSON(ctx, desc, maxManifest, &m); err != nil {
-		return fmt.Errorf("manifest: %w", err)
-	}
-	err := image.Accept(&m, func() ([]byte, error) { return s.ReadBlob(ctx, m.Config.Digest, maxConfig) })
-	if errors.Is(err, image.ErrForeign) {
-		return fmt.Errorf("manifest %s: %w: %w", desc.Digest, ErrInvalid, err)
-	}
-	return err
-}
-
-// readImage reads the image whose manifest is desc: all but the names that index.json
-// says of it.
-func (s *Store) readImage(ctx context.Context, desc ocispec.Descriptor) (*Image, error) {
-	img := &Image{ManifestDescriptor: desc}
-	if err := s.readJSON(ctx, desc, maxManifest, &img.Manifest); err != nil {
-		return nil, fmt.Errorf("manifest: %w", err)
-	}
-	m := &img.Manifest
-	for _, d := range append([]ocispec.Descriptor{m.Config}, m.Layers...) {
-		if err := checkDigest(d.Digest); err != nil {
-			return nil, fmt.Errorf("manifest %s: %w", desc.Digest, err)
-		}
-	}
-	switch m.Config.MediaType {
-	case image.MediaTypeConfig:
-		if err := s.readJSON(ctx, m.Config, maxConfig, &img.Config); err != nil {
-			return nil, fmt.Errorf("config: %w", err)
-		}
-	case ocispec.MediaTypeImageConfig, platform.MediaTypeDockerConfig:
-		img.Plain = true
-		var c ocispec.Image
-		if err := s.readJSON(ctx, m.Config, maxConfig, &c); err != nil {
-			return nil, fmt.Errorf("config: %w", err)
-		}
-		var err error
-		if img.Config, err = image.FromPlain(m, &c); err != nil {
-			return nil, fmt.Errorf("manifest %s: %w: %w", desc.Digest, ErrInvalid, err)
-		}
-	default:
-		return nil, fmt.Errorf("manifest %s: %w: it is no ClusterImage: its config is a %q", desc.Digest, ErrInvalid, m.Config.MediaType)
-	}
-	if err := s.readLayers(ctx, img); err != nil {
-		return nil, fmt.Errorf("manifest %s: %w", desc.Digest, err)
-	}
-	img.Size = imageSize(desc, m)
-	return img, nil
-}
-
-// readLayers fills in Layers and Documents.
-func (s *Store) readLayers(ctx context.Context, img *Image) error {
-	rest := img.Manifest.Layers
-	for i := range img.Config.Layers {
-		c := &img.Config.Layers[i]
-		if err := checkDigest(c.ID); err != nil {
-			return fmt.Errorf("layer %d: %w", i, err)
-		}
-		if len(rest) == 0 {
-			return fmt.Errorf("%w: the config has %d layers, the manifest %d", ErrInvalid, len(img.Config.Layers), i)
-		}
-		l := image.Layer{ID: c.ID, Descriptors: rest[:1:1], Size: c.Size}
-		if l.IsRegistry() {
-			doc, err := s.readDocument(ctx, rest[0])
-			if err != nil {
-				return fmt.Errorf("layer %d: %w", i, err)
-			}
-			want := image.RegistryLayer(rest[0], doc)
-			n := len(want.Descriptors)
-			same := func(a, b ocispec.Descriptor) bool { return a.Digest == b.Digest && a.Size == b.Size }
-			if c.ID != want.ID || len(rest) < n || !slices.EqualFunc(rest[:n], want.Descriptors, same) {
-				return fmt.Errorf("layer %d: %w: the manifest does not list what registry layer %s adds", i, ErrInvalid, want.ID)
-			}
-			l.Descriptors, l.Size = rest[:n:n], want.Size
-			img.Documents = append(img.Documents, doc)
-		}
-		img.Layers = append(img.Layers, l)
-		rest = rest[len(l.Descriptors):]
-	}
-	if len(rest) > 0 {
-		return fmt.Errorf("%w: the manifest has layers that the config lacks", ErrInvalid)
-	}
-	return nil
-}
-
-// readDocument reads a registry layer document.
-func (s *Store) readDocument(ctx context.Context, desc ocispec.Descriptor) (*tree.Document, error) {
-	if desc.Size > maxDocument {
-		return nil, errLongDocument
-	}
-	b, err := s.ReadBlob(ctx, desc.Digest, maxDocument)
-	if err != nil {
-		return nil, err
-	}
-	return tree.Parse(b)
 }
 
 // imageSize returns the bytes of all blobs of a manifest, each counted once.

@@ -42,7 +42,12 @@ type PruneOptions struct {
 // another Store, only the latter: the result is then returned together with an
 // error that wraps ErrBusy. It ends the writing of this Store, so it must not
 // run beside it.
-func (s *Store) Prune(ctx context.Context, o PruneOptions) (_ *Pruned, err error) {
+func (s *Store) Prune(ctx context.Context, o PruneOptions) (*Pruned, error) {
+	return s.prune(ctx, o, func(Garbage) bool { return true })
+}
+
+// prune is Prune of the garbage that chosen chooses.
+func (s *Store) prune(ctx context.Context, o PruneOptions, chosen func(Garbage) bool) (_ *Pruned, err error) {
 	if _, err := os.Stat(s.path("locks")); errors.Is(err, fs.ErrNotExist) {
 		return &Pruned{}, nil // nothing was ever written
 	}
@@ -71,6 +76,7 @@ func (s *Store) Prune(ctx context.Context, o PruneOptions) (_ *Pruned, err error
 		return out, fmt.Errorf("prune: %w", err)
 	}
 	plan, damage := s.plan(ctx, o)
+	plan = slices.DeleteFunc(plan, func(g Garbage) bool { return !chosen(g) })
 	if damage != nil && !errors.Is(damage, ErrDamaged) {
 		return out, fmt.Errorf("prune: %w", damage)
 	}

@@ -97,7 +97,7 @@ func (d *RegistryDraft) publish(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("registry layer %s: %w", d.ID, err)
 	}
-	return d.s.publishDir(ctx, d.dir, d.ID)
+	return d.s.publishDir(ctx, d.dir.Name(), d.ID)
 }
 
 // Discard removes the draft's files that were not committed.

@@ -49,8 +49,9 @@ type Options struct {
 // A Store is a directory of ClusterImages. It is safe for concurrent use, and
 // any number of processes may use one directory.
 type Store struct {
-	root string
-	o    Options
+	reader // of the store's blobs
+	root   string
+	o      Options
 
 	// The disk, for tests to fail it.
 	syncFS     func(*os.File) error                     // flushes the file system of an open file
@@ -101,7 +102,7 @@ func Open(root string, o Options) (*Store, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{root: abs, o: o, syncFS: syncFS, syncDir: syncDir, openDirect: openDirect, inflight: map[digest.Digest]chan struct{}{}}
+	s := &Store{reader: reader{dirs: []string{filepath.Join(abs, "image", "blobs", "sha256")}}, root: abs, o: o, syncFS: syncFS, syncDir: syncDir, openDirect: openDirect, inflight: map[digest.Digest]chan struct{}{}}
 	if err := s.recover(); err != nil {
 		return nil, fmt.Errorf("open store %s: %w", root, err)
 	}
@@ -124,7 +125,7 @@ func (s *Store) LayerDir(id digest.Digest) string {
 // BlobPath returns the file of a blob, whether it exists or not. It must not be
 // written to.
 func (s *Store) BlobPath(d digest.Digest) string {
-	return s.path("image", "blobs", "sha256", encoded(d))
+	return s.reader.path(d)
 }
 
 func (s *Store) path(elem ...string) string {

@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -153,119 +151,4 @@ func (s *Store) writeArchive(ctx context.Context, w io.Writer, idx *ocispec.Inde
 		}
 	}
 	return tw.Close()
-}
-
-var blobEntry = regexp.MustCompile(`^(\./)?blobs/sha256/([0-9a-f]{64})$`)
-
-// Load commits the images of a tar that Save or another tool wrote as an OCI
-// image layout, compressed or not, and returns them. Nothing of it is visible
-// when it fails. The error wraps ErrInvalid when r is no such tar.
-func (s *Store) Load(ctx context.Context, r io.Reader) ([]Image, error) {
-	idx, err := s.readArchive(ctx, r)
-	if err != nil {
-		return nil, fmt.Errorf("load: %w", err)
-	}
-	var entries []entry
-	var ids []digest.Digest
-	for _, d := range idx.Manifests {
-		if err := checkDigest(d.Digest); err != nil {
-			return nil, fmt.Errorf("load: index.json: %w", err)
-		}
-		if !platform.IsIndex(d.MediaType) && !platform.IsManifest(d.MediaType) {
-			return nil, fmt.Errorf("load: index.json: %w: %s is a %q", ErrInvalid, d.Digest, d.MediaType)
-		}
-		e := entry{desc: d}
-		if n := archiveName(d); n != "" {
-			e.names = []string{n}
-		}
-		entries = append(entries, e)
-		ids = append(ids, d.Digest)
-	}
-	if len(entries) == 0 {
-		return nil, fmt.Errorf("load: %w: no image in it", ErrInvalid)
-	}
-	if err := s.commit(ctx, entries); err != nil {
-		return nil, fmt.Errorf("load: %w", err)
-	}
-	all, err := s.Images(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(all, func(i Image) bool { return !slices.Contains(ids, i.Descriptor.Digest) }), nil
-}
-
-// archiveName returns the name of an image of an archive: the one that other tools
-// write may be a bare tag, which names nothing.
-func archiveName(d ocispec.Descriptor) string {
-	for _, a := range []string{annotationContainerd, ocispec.AnnotationRefName} {
-		n := d.Annotations[a]
-		if !strings.ContainsAny(n, "/:") {
-			continue
-		}
-		if r, err := ref.Parse(n); err == nil {
-			return r.String()
-		}
-	}
-	return ""
-}
-
-// readArchive puts the blobs of an archive into the store and returns its
-// index.json.
-func (s *Store) readArchive(ctx context.Context, r io.Reader) (*ocispec.Index, error) {
-	plain, err := layer.Decompress(r)
-	if err != nil {
-		return nil, err
-	}
-	defer plain.Close()
-	var idx *ocispec.Index
-	docker := false
-	tr := tar.NewReader(plain)
-	for {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		h, err := tr.Next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return nil, layer.TarError(err)
-		}
-		if h.Typeflag != tar.TypeReg {
-			continue // directories; a link is no content
-		}
-		if m := blobEntry.FindStringSubmatch(h.Name); m != nil {
-			desc := ocispec.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, m[2]), Size: h.Size}
-			err = s.PutBlob(ctx, desc, func(w io.Writer) error {
-				_, err := io.Copy(w, struct{ io.Reader }{tr})
-				if errors.Is(err, io.ErrUnexpectedEOF) {
-					err = layer.TarError(err)
-				}
-				return err
-			})
-			if err != nil {
-				return nil, err
-			}
-			continue
-		}
-		switch strings.TrimPrefix(h.Name, "./") {
-		case ocispec.ImageIndexFile:
-			if h.Size > maxManifest {
-				return nil, fmt.Errorf("%w: an index.json of %d bytes", ErrInvalid, h.Size)
-			}
-			idx = newIndex()
-			if err := json.NewDecoder(tr).Decode(idx); err != nil {
-				return nil, fmt.Errorf("%w: index.json: %w", ErrInvalid, err)
-			}
-		case "manifest.json":
-			docker = true
-		}
-	}
-	switch {
-	case idx == nil && docker:
-		return nil, fmt.Errorf("%w: it is an archive of docker save without an OCI image layout", ErrInvalid)
-	case idx == nil:
-		return nil, fmt.Errorf("%w: it has no index.json, so it is no OCI image layout", ErrInvalid)
-	}
-	return idx, nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -209,6 +210,9 @@ func TestLoadIsHostile(t *testing.T) {
 			if left := temporaries(t, s); left != nil {
 				t.Errorf("left: %v", left)
 			}
+			if blobs, layers := held(t, s); tc.want != nil && len(blobs)+len(layers) > 0 {
+				t.Errorf("a load that failed left %v %v", blobs, layers)
+			}
 		})
 	}
 	for name, b := range map[string][]byte{"nothing": nil, "text": []byte("hello"), "cut": archiveOf(t, image(good)...)[:700]} {
@@ -216,6 +220,42 @@ func TestLoadIsHostile(t *testing.T) {
 		if _, err := s.Load(t.Context(), bytes.NewReader(b)); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// held returns the names of the store's blobs and layers.
+func held(t testing.TB, s *store.Store) (blobs, layers []string) {
+	t.Helper()
+	for _, in := range []struct {
+		dir string
+		out *[]string
+	}{{"image/blobs/sha256", &blobs}, {"data/overlay2", &layers}} {
+		all, err := os.ReadDir(filepath.Join(s.Root(), in.dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range all {
+			*in.out = append(*in.out, e.Name())
+		}
+	}
+	return blobs, layers
+}
+
+// Blobs that index.json does not reach are not taken.
+func TestLoadTakesOnlyItsImages(t *testing.T) {
+	t.Parallel()
+	from := open(t, t.TempDir())
+	commit(t, from, "a", "one")
+	good := save(t, from, store.SaveOptions{}, "a")
+	junk := archiveOf(t, file("blobs/sha256/"+digest.FromString("junk").Encoded(), "junk"))
+	junk = junk[:1024] // one entry, without the end of the archive
+	to := open(t, t.TempDir())
+	if _, err := to.Load(t.Context(), bytes.NewReader(append(junk, good...))); err != nil {
+		t.Fatal(err)
+	}
+	want, _ := held(t, from)
+	if got, _ := held(t, to); !cmp.Equal(want, got) {
+		t.Errorf("blobs:\n%v\nwant\n%v", got, want)
 	}
 }
 

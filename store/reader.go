@@ -1,0 +1,266 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/clusterimage/sealer/image"
+	"github.com/clusterimage/sealer/registry/platform"
+	"github.com/clusterimage/sealer/registry/tree"
+)
+
+// A reader reads blobs, and the images that they make, from directories with a
+// file for each blob, named by its hex digest. An earlier directory hides the
+// later ones. A Store reads from one; Load also from the files of its archive.
+type reader struct{ dirs []string }
+
+// path returns the file of the blob d, whether it exists or not.
+func (r *reader) path(d digest.Digest) string {
+	name := encoded(d)
+	last := len(r.dirs) - 1
+	for _, dir := range r.dirs[:last] {
+		path := filepath.Join(dir, name)
+		if _, err := os.Lstat(path); err == nil {
+			return path
+		}
+	}
+	return filepath.Join(r.dirs[last], name)
+}
+
+// HasBlob reports whether the store has the blob d.
+func (r *reader) HasBlob(_ context.Context, d digest.Digest) (bool, error) {
+	if err := checkDigest(d); err != nil {
+		return false, err
+	}
+	_, err := os.Stat(r.path(d))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for blob %s: %w", d, err)
+	}
+	return true, nil
+}
+
+// OpenBlob opens the blob d for reading; its length is the file's. The caller
+// closes it. The error wraps ErrNotFound when the store does not have it. The
+// bytes were checked when they were written; Verify checks them again.
+func (r *reader) OpenBlob(_ context.Context, d digest.Digest) (*os.File, error) {
+	if err := checkDigest(d); err != nil {
+		return nil, err
+	}
+	f, err := os.Open(r.path(d))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("blob %s: %w", d, ErrNotFound)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open blob %s: %w", d, err)
+	}
+	return f, nil
+}
+
+// ReadBlob returns the content of the blob d after checking its digest. A blob
+// longer than limit bytes is an error that wraps ErrInvalid.
+func (r *reader) ReadBlob(ctx context.Context, d digest.Digest, limit int64) ([]byte, error) {
+	f, err := r.OpenBlob(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("read blob %s: %w", d, err)
+	}
+	if int64(len(b)) > limit {
+		return nil, fmt.Errorf("read blob %s: %w: longer than %d bytes", d, ErrInvalid, limit)
+	}
+	if got := digest.FromBytes(b); got != d {
+		return nil, fmt.Errorf("read blob %s: %w: its digest is %s", d, ErrMismatch, got)
+	}
+	return b, nil
+}
+
+// hasSized reports whether the blob is there with the size that it must have;
+// one of another size is broken and will be replaced.
+func (r *reader) hasSized(desc ocispec.Descriptor) bool {
+	fi, err := os.Stat(r.path(desc.Digest))
+	return err == nil && fi.Mode().IsRegular() && fi.Size() == desc.Size
+}
+
+// readJSON reads the small blob desc into v, checking size and digest.
+func (r *reader) readJSON(ctx context.Context, desc ocispec.Descriptor, limit int64, v any) error {
+	b, err := r.ReadBlob(ctx, desc.Digest, limit)
+	if err != nil {
+		return err
+	}
+	if int64(len(b)) != desc.Size {
+		return fmt.Errorf("blob %s: %w: %d bytes, want %d", desc.Digest, ErrMismatch, len(b), desc.Size)
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("blob %s: %w: %w", desc.Digest, ErrInvalid, err)
+	}
+	return nil
+}
+
+// manifests returns the manifests that desc stands for, itself or those of the
+// index, with the index. Of an index only the entries that the store has and that are a
+// platform's: attestations are not.
+func (r *reader) manifests(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, *ocispec.Index, error) {
+	switch {
+	case platform.IsManifest(desc.MediaType):
+		desc.Annotations = nil // index.json's
+		return []ocispec.Descriptor{desc}, nil, nil
+	case !platform.IsIndex(desc.MediaType):
+		return nil, nil, fmt.Errorf("%w: %s is a %q, not a manifest or an image index", ErrInvalid, desc.Digest, desc.MediaType)
+	}
+	var idx ocispec.Index
+	if err := r.readJSON(ctx, desc, maxManifest, &idx); err != nil {
+		return nil, nil, fmt.Errorf("image index: %w", err)
+	}
+	var out []ocispec.Descriptor
+	for _, m := range idx.Manifests {
+		if err := checkDigest(m.Digest); err != nil {
+			return nil, nil, fmt.Errorf("image index %s: %w", desc.Digest, err)
+		}
+		if !platform.IsManifest(m.MediaType) || m.Platform == nil || m.Platform.OS == "unknown" {
+			continue
+		}
+		if has, err := r.HasBlob(ctx, m.Digest); err != nil {
+			return nil, nil, err
+		} else if has {
+			out = append(out, m)
+		}
+	}
+	if len(out) == 0 {
+		return nil, nil, fmt.Errorf("image index %s: no manifest of it: %w", desc.Digest, ErrNotFound)
+	}
+	return out, &idx, nil
+}
+
+// accept refuses the manifest desc when it is no ClusterImage's; see
+// image.Accept.
+func (r *reader) accept(ctx context.Context, desc ocispec.Descriptor) error {
+	var m ocispec.Manifest
+	if err := r.readJSON(ctx, desc, maxManifest, &m); err != nil {
+		return fmt.Errorf("manifest: %w", err)
+	}
+	err := image.Accept(&m, func() ([]byte, error) { return r.ReadBlob(ctx, m.Config.Digest, maxConfig) })
+	if errors.Is(err, image.ErrForeign) {
+		return fmt.Errorf("manifest %s: %w: %w", desc.Digest, ErrInvalid, err)
+	}
+	return err
+}
+
+// whole reads the image whose manifest is desc and makes sure that it is a
+// ClusterImage's and that all its blobs are there.
+func (r *reader) whole(ctx context.Context, desc ocispec.Descriptor) (*Image, error) {
+	if err := r.accept(ctx, desc); err != nil {
+		return nil, err
+	}
+	img, err := r.readImage(ctx, desc)
+	if err != nil {
+		return nil, err
+	}
+	var missing []error
+	for _, d := range append([]ocispec.Descriptor{img.Manifest.Config}, img.Manifest.Layers...) {
+		if !r.hasSized(d) {
+			missing = append(missing, fmt.Errorf("manifest %s: blob %s of %d bytes: %w", desc.Digest, d.Digest, d.Size, ErrNotFound))
+		}
+	}
+	return img, errors.Join(missing...)
+}
+
+// readImage reads the image whose manifest is desc: all but the names that index.json
+// says of it.
+func (r *reader) readImage(ctx context.Context, desc ocispec.Descriptor) (*Image, error) {
+	img := &Image{ManifestDescriptor: desc}
+	if err := r.readJSON(ctx, desc, maxManifest, &img.Manifest); err != nil {
+		return nil, fmt.Errorf("manifest: %w", err)
+	}
+	m := &img.Manifest
+	for _, d := range append([]ocispec.Descriptor{m.Config}, m.Layers...) {
+		if err := checkDigest(d.Digest); err != nil {
+			return nil, fmt.Errorf("manifest %s: %w", desc.Digest, err)
+		}
+	}
+	switch m.Config.MediaType {
+	case image.MediaTypeConfig:
+		if err := r.readJSON(ctx, m.Config, maxConfig, &img.Config); err != nil {
+			return nil, fmt.Errorf("config: %w", err)
+		}
+	case ocispec.MediaTypeImageConfig, platform.MediaTypeDockerConfig:
+		img.Plain = true
+		var c ocispec.Image
+		if err := r.readJSON(ctx, m.Config, maxConfig, &c); err != nil {
+			return nil, fmt.Errorf("config: %w", err)
+		}
+		var err error
+		if img.Config, err = image.FromPlain(m, &c); err != nil {
+			return nil, fmt.Errorf("manifest %s: %w: %w", desc.Digest, ErrInvalid, err)
+		}
+	default:
+		return nil, fmt.Errorf("manifest %s: %w: it is no ClusterImage: its config is a %q", desc.Digest, ErrInvalid, m.Config.MediaType)
+	}
+	if err := r.readLayers(ctx, img); err != nil {
+		return nil, fmt.Errorf("manifest %s: %w", desc.Digest, err)
+	}
+	img.Size = imageSize(desc, m)
+	return img, nil
+}
+
+// readLayers fills in Layers and Documents.
+func (r *reader) readLayers(ctx context.Context, img *Image) error {
+	rest := img.Manifest.Layers
+	for i := range img.Config.Layers {
+		c := &img.Config.Layers[i]
+		if err := checkDigest(c.ID); err != nil {
+			return fmt.Errorf("layer %d: %w", i, err)
+		}
+		if len(rest) == 0 {
+			return fmt.Errorf("%w: the config has %d layers, the manifest %d", ErrInvalid, len(img.Config.Layers), i)
+		}
+		l := image.Layer{ID: c.ID, Descriptors: rest[:1:1], Size: c.Size}
+		if l.IsRegistry() {
+			doc, err := r.readDocument(ctx, rest[0])
+			if err != nil {
+				return fmt.Errorf("layer %d: %w", i, err)
+			}
+			want := image.RegistryLayer(rest[0], doc)
+			n := len(want.Descriptors)
+			same := func(a, b ocispec.Descriptor) bool { return a.Digest == b.Digest && a.Size == b.Size }
+			if c.ID != want.ID || len(rest) < n || !slices.EqualFunc(rest[:n], want.Descriptors, same) {
+				return fmt.Errorf("layer %d: %w: the manifest does not list what registry layer %s adds", i, ErrInvalid, want.ID)
+			}
+			l.Descriptors, l.Size = rest[:n:n], want.Size
+			img.Documents = append(img.Documents, doc)
+		}
+		img.Layers = append(img.Layers, l)
+		rest = rest[len(l.Descriptors):]
+	}
+	if len(rest) > 0 {
+		return fmt.Errorf("%w: the manifest has layers that the config lacks", ErrInvalid)
+	}
+	return nil
+}
+
+// readDocument reads a registry layer document.
+func (r *reader) readDocument(ctx context.Context, desc ocispec.Descriptor) (*tree.Document, error) {
+	if desc.Size > maxDocument {
+		return nil, errLongDocument
+	}
+	b, err := r.ReadBlob(ctx, desc.Digest, maxDocument)
+	if err != nil {
+		return nil, err
+	}
+	return tree.Parse(b)
+}
