@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -69,12 +70,12 @@ var allowed = map[string][]string{
 	"cluster/journal": nil,
 	"cluster/plan":    {"cluster/spec", "cluster/journal", "cluster/extend"},
 	"cluster/node": {
-		"cluster/spec", "cluster/plan", "cluster/journal", "cluster/render", "cluster/kubeadm", "cluster/extend", "cluster/spread", "cluster/wire", "cluster/kube",
+		"cluster/spec", "cluster/plan", "cluster/journal", "cluster/render", "cluster/kubeadm", "cluster/extend", "cluster/wire", "cluster/kube",
 		"store", "image", "layer", "rootfs", "registry", "registry/ref", "registry/tree", "registry/platform",
 	},
 	"cluster": {
 		"cluster/spec", "cluster/host", "cluster/session", "cluster/facts", "cluster/preflight", "cluster/fleet", "cluster/wire", "cluster/plan", "cluster/journal", "cluster/kubeadm", "cluster/render",
-		"cluster/spread", "cluster/extend", "cluster/proof", "cluster/kube", "cluster/node",
+		"cluster/extend", "cluster/proof", "cluster/kube", "cluster/node",
 		"store", "image", "rootfs", "registry", "registry/ref", "registry/tree", "registry/platform",
 	},
 }
@@ -141,4 +142,114 @@ func checkImports(t *testing.T, name string, imports []string) {
 			}
 		}
 	}
+}
+
+// The table of rooms in docs/architecture.md says of each package the same as
+// allowed. A package without a row is one of the test rooms below the table.
+func TestArchitectureTable(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(page), "| room | holds | imports of ours |\n| --- | --- | --- |\n")
+	table, after, ended := strings.Cut(rest, "\n\n")
+	if !found || !ended {
+		t.Fatal("docs/architecture.md has no table of rooms")
+	}
+	line, _, _ := strings.Cut(after, "\n\n")
+	tests := quoted(line)
+	inTests := func(name string) bool {
+		return slices.ContainsFunc(tests, func(room string) bool { return name == room || strings.HasPrefix(name, room+"/") })
+	}
+	var above []string
+	seen := map[string]bool{}
+	for row := range strings.Lines(table + "\n") {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(row), "|"), "|")
+		if len(cells) != 3 {
+			t.Fatalf("row with %d cells: %s", len(cells), row)
+		}
+		var rooms []string
+		for _, room := range quoted(cells[0]) {
+			rooms = append(rooms, packagesOf(room)...)
+		}
+		rooms = slices.DeleteFunc(rooms, inTests)
+		if len(rooms) == 0 && !strings.HasPrefix(strings.TrimSpace(cells[0]), "`cmd/sealer`") {
+			t.Errorf("no package of this row is in allowed: %s", row)
+		}
+		var imports []string
+		for _, room := range rooms {
+			seen[room] = true
+			imports = append(imports, allowed[room]...)
+		}
+		checkRow(t, strings.TrimSpace(row), cells[2], rooms, imports, above)
+		above = append(above, rooms...)
+	}
+	for name := range allowed {
+		if !seen[name] && !inTests(name) {
+			t.Errorf("docs/architecture.md has no row for %s", name)
+		}
+	}
+}
+
+// checkRow compares the imports of the packages rooms with the last cell of
+// their row. Packages of one row may import one another.
+func checkRow(t *testing.T, row, cell string, rooms, imports, above []string) {
+	t.Helper()
+	if strings.Contains(cell, "all above") {
+		but := quoted(cell)
+		for _, name := range imports {
+			if slices.Contains(but, name) || !slices.Contains(above, name) && !slices.Contains(rooms, name) {
+				t.Errorf("%s is not above: %s", name, row)
+			}
+		}
+		return
+	}
+	var want []string
+	for _, name := range quoted(cell) {
+		want = append(want, packagesOf(name)...)
+	}
+	for _, name := range imports {
+		if !slices.Contains(want, name) && !slices.Contains(rooms, name) {
+			t.Errorf("%s is allowed and not in the row: %s", name, row)
+		}
+	}
+	for _, name := range want {
+		if !slices.Contains(imports, name) {
+			t.Errorf("%s is in the row and not allowed: %s", name, row)
+		}
+	}
+}
+
+// quoted returns the words in backquotes, "a/{b,c}" as a/b and a/c.
+func quoted(s string) []string {
+	var out []string
+	for i, word := range strings.Split(s, "`") {
+		if i%2 == 0 {
+			continue
+		}
+		prefix, list, braces := strings.Cut(strings.TrimSuffix(word, "}"), "{")
+		if !braces {
+			out = append(out, word)
+			continue
+		}
+		for _, name := range strings.Split(list, ",") {
+			out = append(out, prefix+name)
+		}
+	}
+	return out
+}
+
+// packagesOf returns the packages in allowed that room names: itself, or all
+// below a name that ends in /...
+func packagesOf(room string) []string {
+	prefix, all := strings.CutSuffix(room, "/...")
+	var out []string
+	for name := range allowed {
+		if name == room || all && (name == prefix || strings.HasPrefix(name, prefix+"/")) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
