@@ -102,8 +102,8 @@ func TestNames(t *testing.T) {
 	}
 	path, full := writeLayer(t, tree.NamingPath, images), writeLayer(t, tree.NamingFull, append(images, registrytest.Image{Name: "quay.io/team/app:v1"}))
 	origin := writeLayer(t, tree.NamingPath, []registrytest.Image{{Name: "docker.io/own/name:v1"}})
-	origin.Document.Repositories[0].Tags[0].Sources = []string{"quay.io/their/name:v1"} // NAME=SOURCE
-	origin.Document.Repositories[0].Revisions[0].Sources = []string{"quay.io/their/name:v1"}
+	origin.Document.Repositories[0].Tags[0].Sources = parseRefs(t, "quay.io/their/name:v1") // NAME=SOURCE
+	origin.Document.Repositories[0].Revisions[0].Sources = parseRefs(t, "quay.io/their/name:v1")
 	for _, tc := range []struct {
 		layer *registrytest.DiskLayer
 		url   string
@@ -194,7 +194,7 @@ func TestSourcesOfLayers(t *testing.T) {
 	low := writeLayer(t, tree.NamingPath, []registrytest.Image{image})
 	same, changed := writeLayer(t, tree.NamingPath, []registrytest.Image{image}), writeLayer(t, tree.NamingPath, []registrytest.Image{other})
 	for _, l := range []*registrytest.DiskLayer{same, changed} {
-		l.Document.Repositories[0].Tags[0].Sources = []string{"quay.io/team/app:v1"}
+		l.Document.Repositories[0].Tags[0].Sources = parseRefs(t, "quay.io/team/app:v1")
 	}
 	for _, tc := range []struct {
 		high *registrytest.DiskLayer

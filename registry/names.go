@@ -96,10 +96,9 @@ func repositories(r ref.Reference) []string {
 // name only says where the image was fetched from (NAME=SOURCE), and clients do
 // not ask by it. With d, the sources of a revision, only requests for that digest
 // are answered: the tag in the source may have moved since.
-func (n *names) addAll(repository string, sources []string, d digest.Digest) {
-	for _, s := range sources {
-		r, err := ref.Parse(s)
-		if err != nil || !slices.Contains(repositories(r), repository) {
+func (n *names) addAll(repository string, sources []ref.Reference, d digest.Digest) {
+	for _, r := range sources {
+		if !slices.Contains(repositories(r), repository) {
 			continue
 		}
 		if d != "" {

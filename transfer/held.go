@@ -43,7 +43,7 @@ func HeldInFiles(s *store.Store, im *store.Image) (_ *tree.Document, err error) 
 	}
 	for _, m := range im.Config.Images {
 		if m.Missing == "" && m.Reference.IsReference() {
-			h.listed(im.Config.PrivateRegistry.Naming.Target(h.private, m.Reference.Reference), m.Reference.String(), m.Digest)
+			h.listed(im.Config.PrivateRegistry.Naming.Target(h.private, m.Reference.Reference), m.Reference.Reference, m.Digest)
 		}
 	}
 	doc := h.document()
@@ -160,7 +160,7 @@ func (h *heldReader) read(name string, limit int64) ([]byte, error) {
 
 // listed adds the source to what the private registry answers for target with;
 // want is the digest that the config says, or "".
-func (h *heldReader) listed(target ref.Reference, source string, want digest.Digest) {
+func (h *heldReader) listed(target, source ref.Reference, want digest.Digest) {
 	r := h.repositories[target.Repository]
 	if r == nil {
 		return
@@ -185,14 +185,14 @@ func (h *heldReader) document() *tree.Document {
 		for _, t := range r.tags {
 			tagged[t.Digest] = true
 			if own.Tag = t.Name; len(t.Sources) == 0 {
-				t.Sources = []string{own.String()}
+				t.Sources = []ref.Reference{own}
 			}
 			out.Tags = append(out.Tags, *t)
 		}
 		own.Tag = ""
 		for _, v := range r.revisions {
 			if own.Digest = v.Digest; len(v.Sources) == 0 && !tagged[v.Digest] && !r.children[v.Digest] {
-				v.Sources = []string{own.String()}
+				v.Sources = []ref.Reference{own}
 			}
 			out.Revisions = append(out.Revisions, *v)
 		}

@@ -55,11 +55,7 @@ func (r *repairer) image(im *store.Image) {
 			var from []ref.Reference
 			for _, v := range repo.Revisions {
 				r.manifests[v.Digest] = true
-				for _, source := range v.Sources {
-					if n, err := ref.Parse(source); err == nil {
-						from = append(from, n)
-					}
-				}
+				from = append(from, v.Sources...)
 			}
 			for _, v := range repo.Revisions {
 				r.upstream[v.Digest] = append(r.upstream[v.Digest], from...)

@@ -409,8 +409,8 @@ func TestHeldInFiles(t *testing.T) {
 		}
 	}
 	want := []tree.Tag{
-		{Name: "calico/node:v3.27.0", Sources: []string{"docker.io/calico/node:v3.27.0"}},
-		{Name: "pause:3.9", Sources: []string{"registry.k8s.io/pause:3.9"}},
+		{Name: "calico/node:v3.27.0", Sources: []ref.Reference{parse(t, "docker.io/calico/node:v3.27.0")}},
+		{Name: "pause:3.9", Sources: []ref.Reference{parse(t, "registry.k8s.io/pause:3.9")}},
 	}
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 		t.Error(diff)

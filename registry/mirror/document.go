@@ -19,12 +19,12 @@ func KnownFrom(docs []*tree.Document) map[string]digest.Digest {
 		for _, r := range doc.Repositories {
 			for _, v := range r.Revisions {
 				for _, s := range v.Sources {
-					known[s] = v.Digest
+					known[s.String()] = v.Digest
 				}
 			}
 			for _, t := range r.Tags {
 				for _, s := range t.Sources {
-					known[s] = t.Digest
+					known[s.String()] = t.Digest
 				}
 			}
 		}
@@ -64,7 +64,7 @@ type repository struct {
 
 // add records im under the name at, without the parts that below has.
 func (d *documentBuilder) add(at ref.Reference, im *Image) {
-	source := im.Reference.String()
+	source := im.Reference
 	r := d.repositories[at.Repository]
 	if r == nil {
 		r = &repository{map[string]*tree.Tag{}, map[digest.Digest]*tree.Revision{}, map[digest.Digest]bool{}}
@@ -123,11 +123,11 @@ func (d *documentBuilder) document() *tree.Document {
 		r := d.repositories[name]
 		out := tree.Repository{Name: name, Layers: slices.Sorted(maps.Keys(r.layers))}
 		for _, t := range slices.Sorted(maps.Keys(r.tags)) {
-			r.tags[t].Sources = sortedSet(r.tags[t].Sources)
+			r.tags[t].Sources = tree.SortedSources(r.tags[t].Sources)
 			out.Tags = append(out.Tags, *r.tags[t])
 		}
 		for _, v := range slices.Sorted(maps.Keys(r.revisions)) {
-			r.revisions[v].Sources = sortedSet(r.revisions[v].Sources)
+			r.revisions[v].Sources = tree.SortedSources(r.revisions[v].Sources)
 			out.Revisions = append(out.Revisions, *r.revisions[v])
 		}
 		if len(out.Tags)+len(out.Revisions)+len(out.Layers) > 0 {
@@ -141,10 +141,4 @@ func (d *documentBuilder) document() *tree.Document {
 		return nil
 	}
 	return doc
-}
-
-// sortedSet sorts s and drops repetitions.
-func sortedSet(s []string) []string {
-	slices.Sort(s)
-	return slices.Compact(s)
 }

@@ -3,7 +3,6 @@ package mirror
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -115,7 +114,7 @@ func (e *engine) collisions() []error {
 		}
 		old := below.tags[n]
 		source := old.askedBy()
-		if old.digest == "" || old.digest == im.Descriptor.Digest || source == "" || old.sources[im.Reference.String()] {
+		if old.digest == "" || old.digest == im.Descriptor.Digest || source == "" || old.sources[im.Reference] {
 			continue
 		}
 		errs = append(errs, fmt.Errorf("%w: %s:%s is %s in a layer below, and %s%s", ErrCollision, n.repository, n.tag, source, im.Request, advice))
@@ -133,12 +132,12 @@ type union struct {
 
 type tag struct {
 	digest  digest.Digest
-	sources map[string]bool
+	sources map[ref.Reference]bool
 }
 
 type revision struct {
 	tree.Revision
-	sources map[string]bool
+	sources map[ref.Reference]bool
 }
 
 func (r revision) descriptor() ocispec.Descriptor {
@@ -162,7 +161,7 @@ func unite(docs []*tree.Document) union {
 				n := name{r.Name, t.Name}
 				old := u.tags[n]
 				if old.digest != t.Digest {
-					old = tag{digest: t.Digest, sources: map[string]bool{}}
+					old = tag{digest: t.Digest, sources: map[ref.Reference]bool{}}
 				}
 				addAll(old.sources, t.Sources)
 				u.tags[n] = old
@@ -170,7 +169,7 @@ func unite(docs []*tree.Document) union {
 			for _, v := range r.Revisions {
 				old := u.revisions[r.Name][v.Digest]
 				if old.sources == nil {
-					old = revision{v, map[string]bool{}}
+					old = revision{v, map[ref.Reference]bool{}}
 				}
 				addAll(old.sources, v.Sources)
 				u.revisions[r.Name][v.Digest] = old
@@ -186,7 +185,7 @@ func unite(docs []*tree.Document) union {
 	return u
 }
 
-func addAll(set map[string]bool, items []string) {
+func addAll(set map[ref.Reference]bool, items []ref.Reference) {
 	for _, s := range items {
 		set[s] = true
 	}
@@ -196,8 +195,8 @@ func addAll(set map[string]bool, items []string) {
 // tag and no digest, or "".
 func (t tag) askedBy() string {
 	best := ""
-	for s := range t.sources {
-		if (best == "" || s < best) && !strings.Contains(s, "@") {
+	for r := range t.sources {
+		if s := r.String(); r.Digest == "" && (best == "" || s < best) {
 			best = s
 		}
 	}

@@ -43,7 +43,15 @@ func below(repository, tag, content string, sources ...string) *tree.Document {
 	d := digest.FromString(content)
 	r := tree.Repository{Name: repository, Revisions: []tree.Revision{{Digest: d, MediaType: ocispec.MediaTypeImageManifest, Size: 1}}}
 	if tag != "" {
-		r.Tags = []tree.Tag{{Name: tag, Digest: d, Sources: sources}}
+		t := tree.Tag{Name: tag, Digest: d}
+		for _, s := range sources {
+			source, err := ref.Parse(s)
+			if err != nil {
+				panic(err) // a name that this file has
+			}
+			t.Sources = append(t.Sources, source)
+		}
+		r.Tags = []tree.Tag{t}
 	}
 	return &tree.Document{Repositories: []tree.Repository{r}}
 }
@@ -128,7 +136,7 @@ func TestCollisions(t *testing.T) {
 		"below, the first name":  {"", []asked{{"quay.io/a/b:1", "one"}}, []*tree.Document{below("a/b", "1", "two", "z.io/a/b:1", "ghcr.io/a/b:1")}, "a/b:1 is ghcr.io/a/b:1 in a layer below, and quay.io/a/b:1 (list:1)" + full},
 		"below, equal content":   {"", []asked{{"quay.io/a/b:1", "one"}}, []*tree.Document{below("a/b", "1", "one", "ghcr.io/a/b:1")}, ""},
 		"below, it moved":        {"", []asked{{"quay.io/a/b:1", "one"}}, []*tree.Document{below("a/b", "1", "two", "ghcr.io/a/b:1", "quay.io/a/b:1")}, ""},
-		"below, pinned":          {"", []asked{{"quay.io/a/b:1", "one"}}, []*tree.Document{below("a/b", "1", "two", "ghcr.io/a/b:1@sha256:x")}, ""},
+		"below, pinned":          {"", []asked{{"quay.io/a/b:1", "one"}}, []*tree.Document{below("a/b", "1", "two", "ghcr.io/a/b:1@"+digest.FromString("x").String())}, ""},
 		"below, hidden":          {"", []asked{{"quay.io/a/b:1", "one"}}, []*tree.Document{below("a/b", "1", "two", "ghcr.io/a/b:1"), below("a/b", "1", "one", "quay.io/a/b:1")}, ""},
 		"below, the same twice":  {"", []asked{{"quay.io/a/b:1", "one"}}, []*tree.Document{below("a/b", "1", "two", "quay.io/a/b:1"), below("a/b", "1", "two", "ghcr.io/a/b:1")}, ""},
 		"below, another content": {"", []asked{{"quay.io/a/b:1", "one"}}, []*tree.Document{below("a/b", "1", "three", "quay.io/a/b:1"), below("a/b", "1", "two", "ghcr.io/a/b:1")}, "a/b:1 is ghcr.io/a/b:1 in a layer below, and quay.io/a/b:1 (list:1)" + full},

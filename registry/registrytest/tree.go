@@ -91,11 +91,11 @@ func addImage(repo *tree.Repository, r ref.Reference, c *Content) {
 		}
 		v := tree.Revision{Digest: d.Digest, MediaType: d.MediaType, Size: d.Size}
 		if i == 0 {
-			v.Sources = []string{r.String()}
+			v.Sources = []ref.Reference{r}
 		}
 		repo.Revisions = append(repo.Revisions, v)
 	}
-	repo.Tags = append(repo.Tags, tree.Tag{Name: r.Tag, Digest: c.Root.Digest, Sources: []string{r.String()}})
+	repo.Tags = append(repo.Tags, tree.Tag{Name: r.Tag, Digest: c.Root.Digest, Sources: []ref.Reference{r}})
 	for d := range c.Blobs {
 		if !slices.ContainsFunc(revisions, func(m ocispec.Descriptor) bool { return m.Digest == d }) {
 			repo.Layers = append(repo.Layers, d)

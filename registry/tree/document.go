@@ -51,9 +51,9 @@ type Repository struct {
 
 // A Tag is a tag link.
 type Tag struct {
-	Name    string        `json:"name"`
-	Digest  digest.Digest `json:"digest"`
-	Sources []string      `json:"sources,omitempty"` // normalised references that were mirrored under this tag
+	Name    string          `json:"name"`
+	Digest  digest.Digest   `json:"digest"`
+	Sources []ref.Reference `json:"sources,omitempty"` // references that were mirrored under this tag
 }
 
 // A Revision is a manifest or an image index that the repository serves by
@@ -62,9 +62,9 @@ type Revision struct {
 	Digest    digest.Digest `json:"digest"`
 	MediaType string        `json:"mediaType"`
 	Size      int64         `json:"size"` // bytes
-	// Sources are the normalised references that were mirrored as this revision;
-	// empty for the platform manifests of an index.
-	Sources []string `json:"sources,omitempty"`
+	// Sources are the references that were mirrored as this revision; empty for
+	// the platform manifests of an index.
+	Sources []ref.Reference `json:"sources,omitempty"`
 }
 
 // A Blob is a blob that the layer adds.
@@ -119,10 +119,10 @@ func (d *Document) sort() {
 		slices.SortFunc(r.Layers, byDigest)
 		r.Layers = slices.Compact(r.Layers)
 		for j := range r.Tags {
-			r.Tags[j].Sources = sortedSet(r.Tags[j].Sources)
+			r.Tags[j].Sources = SortedSources(r.Tags[j].Sources)
 		}
 		for j := range r.Revisions {
-			r.Revisions[j].Sources = sortedSet(r.Revisions[j].Sources)
+			r.Revisions[j].Sources = SortedSources(r.Revisions[j].Sources)
 		}
 	}
 	slices.SortFunc(d.Repositories, func(a, b Repository) int { return cmp.Compare(a.Name, b.Name) })
@@ -136,8 +136,10 @@ func (d *Document) sort() {
 	}
 }
 
-func sortedSet(s []string) []string {
-	slices.Sort(s)
+// SortedSources sorts s by the references' text, in place, and returns it
+// without repetitions.
+func SortedSources(s []ref.Reference) []ref.Reference {
+	slices.SortFunc(s, func(a, b ref.Reference) int { return cmp.Compare(a.String(), b.String()) })
 	return slices.Compact(s)
 }
 
@@ -169,6 +171,9 @@ func (d *Document) Validate() error {
 			if !ref.IsSHA256(v.Digest) || revisions[v.Digest] || v.Size < 0 {
 				bad("repository %s: revision %q", r.Name, v.Digest)
 			}
+			if slices.Contains(v.Sources, ref.Reference{}) {
+				bad("repository %s: revision %q has a source without a name", r.Name, v.Digest)
+			}
 			revisions[v.Digest] = true
 		}
 		tags := map[string]bool{}
@@ -177,6 +182,9 @@ func (d *Document) Validate() error {
 				bad("repository %s: tag %q", r.Name, t.Name)
 			}
 			tags[t.Name] = true
+			if slices.Contains(t.Sources, ref.Reference{}) {
+				bad("repository %s: tag %s has a source without a name", r.Name, t.Name)
+			}
 			if !revisions[t.Digest] {
 				bad("repository %s: tag %s points at %q, which is no revision of it", r.Name, t.Name, t.Digest)
 			}

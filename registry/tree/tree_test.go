@@ -46,7 +46,7 @@ func sample() *tree.Document {
 			{Name: "z/z", Revisions: []tree.Revision{{Digest: b, MediaType: "m", Size: 1}}},
 			{
 				Name:      "library/nginx",
-				Tags:      []tree.Tag{{Name: "latest", Digest: a, Sources: []string{"docker.io/library/nginx:latest"}}},
+				Tags:      []tree.Tag{{Name: "latest", Digest: a, Sources: []ref.Reference{{Registry: "docker.io", Repository: "library/nginx", Tag: "latest"}}}},
 				Revisions: []tree.Revision{{Digest: b, MediaType: "m", Size: 1}, {Digest: a, MediaType: "m", Size: 1}},
 				Layers:    []digest.Digest{c, c},
 			},

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/opencontainers/go-digest"
 
+	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/tree"
 )
 
@@ -26,21 +27,25 @@ func TestValidate(t *testing.T) {
 		d    tree.Document
 		want []string
 	}{
-		"empty":               {tree.Document{}, nil},
-		"names":               {one(tree.Repository{Name: "a/b.c/d__e/f--g/h_i"}), nil},
-		"longest name":        {one(tree.Repository{Name: strings.Repeat("a", 255)}), nil},
-		"too long":            {one(tree.Repository{Name: strings.Repeat("a", 256)}), []string{`repository name "` + strings.Repeat("a", 256) + `"`}},
-		"no name":             {one(tree.Repository{}), []string{`repository name ""`}},
-		"out":                 {one(tree.Repository{Name: "a/../b"}), []string{`repository name "a/../b"`}},
-		"upper case":          {one(tree.Repository{Name: "A"}), []string{`repository name "A"`}},
-		"two repositories":    {tree.Document{Repositories: []tree.Repository{{Name: "a"}, {Name: "b"}, {Name: "a"}}}, []string{"repository a stands twice"}},
-		"revision":            {one(tree.Repository{Name: "a", Revisions: []tree.Revision{{Digest: a}}}), nil},
-		"no digest":           {one(tree.Repository{Name: "a", Revisions: revision("sha256:x")}), []string{`repository a: revision "sha256:x"`}},
-		"negative size":       {one(tree.Repository{Name: "a", Revisions: []tree.Revision{{Digest: a, Size: -1}}}), []string{`repository a: revision "` + string(a) + `"`}},
-		"revision twice":      {one(tree.Repository{Name: "a", Revisions: append(revision(a), revision(a)...)}), []string{`repository a: revision "` + string(a) + `"`}},
-		"longest tag":         {one(tree.Repository{Name: "a", Revisions: revision(a), Tags: tag(strings.Repeat("t", 128), a)}), nil},
-		"too long a tag":      {one(tree.Repository{Name: "a", Revisions: revision(a), Tags: tag(strings.Repeat("t", 129), a)}), []string{`repository a: tag "` + strings.Repeat("t", 129) + `"`}},
-		"dot":                 {one(tree.Repository{Name: "a", Revisions: revision(a), Tags: tag("..", a)}), []string{`repository a: tag ".."`}},
+		"empty":            {tree.Document{}, nil},
+		"names":            {one(tree.Repository{Name: "a/b.c/d__e/f--g/h_i"}), nil},
+		"longest name":     {one(tree.Repository{Name: strings.Repeat("a", 255)}), nil},
+		"too long":         {one(tree.Repository{Name: strings.Repeat("a", 256)}), []string{`repository name "` + strings.Repeat("a", 256) + `"`}},
+		"no name":          {one(tree.Repository{}), []string{`repository name ""`}},
+		"out":              {one(tree.Repository{Name: "a/../b"}), []string{`repository name "a/../b"`}},
+		"upper case":       {one(tree.Repository{Name: "A"}), []string{`repository name "A"`}},
+		"two repositories": {tree.Document{Repositories: []tree.Repository{{Name: "a"}, {Name: "b"}, {Name: "a"}}}, []string{"repository a stands twice"}},
+		"revision":         {one(tree.Repository{Name: "a", Revisions: []tree.Revision{{Digest: a}}}), nil},
+		"no digest":        {one(tree.Repository{Name: "a", Revisions: revision("sha256:x")}), []string{`repository a: revision "sha256:x"`}},
+		"negative size":    {one(tree.Repository{Name: "a", Revisions: []tree.Revision{{Digest: a, Size: -1}}}), []string{`repository a: revision "` + string(a) + `"`}},
+		"revision twice":   {one(tree.Repository{Name: "a", Revisions: append(revision(a), revision(a)...)}), []string{`repository a: revision "` + string(a) + `"`}},
+		"longest tag":      {one(tree.Repository{Name: "a", Revisions: revision(a), Tags: tag(strings.Repeat("t", 128), a)}), nil},
+		"too long a tag":   {one(tree.Repository{Name: "a", Revisions: revision(a), Tags: tag(strings.Repeat("t", 129), a)}), []string{`repository a: tag "` + strings.Repeat("t", 129) + `"`}},
+		"dot":              {one(tree.Repository{Name: "a", Revisions: revision(a), Tags: tag("..", a)}), []string{`repository a: tag ".."`}},
+		"nameless sources": {
+			one(tree.Repository{Name: "a", Revisions: []tree.Revision{{Digest: a, Sources: make([]ref.Reference, 1)}}, Tags: []tree.Tag{{Name: "t", Digest: a, Sources: make([]ref.Reference, 1)}}}),
+			[]string{`repository a: revision "` + string(a) + `" has a source without a name`, "repository a: tag t has a source without a name"},
+		},
 		"tag twice":           {one(tree.Repository{Name: "a", Revisions: revision(a), Tags: append(tag("t", a), tag("t", a)...)}), []string{`repository a: tag "t"`}},
 		"tag of another":      {one(tree.Repository{Name: "a", Revisions: revision(a), Tags: tag("t", b)}), []string{`repository a: tag t points at "` + string(b) + `", which is no revision of it`}},
 		"layer":               {one(tree.Repository{Name: "a", Layers: []digest.Digest{a}}), nil},
@@ -87,8 +92,8 @@ func TestEncode(t *testing.T) {
 			{Name: "b"},
 			{
 				Name: "a", Layers: []digest.Digest{y, x, y},
-				Revisions: []tree.Revision{{Digest: y, Sources: []string{"2", "1", "2"}}, {Digest: x}},
-				Tags:      []tree.Tag{{Name: "2", Digest: x}, {Name: "1", Digest: y, Sources: []string{"b", "a", "b"}}},
+				Revisions: []tree.Revision{{Digest: y, Sources: sources(t, "2", "1", "2")}, {Digest: x}},
+				Tags:      []tree.Tag{{Name: "2", Digest: x}, {Name: "1", Digest: y, Sources: sources(t, "b", "a", "b")}},
 			},
 		},
 		Blobs: []tree.Blob{{y, 1}, {x, 1}, {y, 1}},
@@ -98,8 +103,8 @@ func TestEncode(t *testing.T) {
 		Repositories: []tree.Repository{
 			{
 				Name: "a", Layers: []digest.Digest{x, y},
-				Revisions: []tree.Revision{{Digest: x}, {Digest: y, Sources: []string{"1", "2"}}},
-				Tags:      []tree.Tag{{Name: "1", Digest: y, Sources: []string{"a", "b"}}, {Name: "2", Digest: x}},
+				Revisions: []tree.Revision{{Digest: x}, {Digest: y, Sources: sources(t, "1", "2")}},
+				Tags:      []tree.Tag{{Name: "1", Digest: y, Sources: sources(t, "a", "b")}, {Name: "2", Digest: x}},
 			},
 			{Name: "b"},
 		},
@@ -223,4 +228,21 @@ func TestParseNaming(t *testing.T) {
 			t.Errorf("HostSegment(%q) = %q, want %q", host, got, want)
 		}
 	}
+}
+
+func source(t *testing.T, name string) ref.Reference {
+	t.Helper()
+	r, err := ref.Parse(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func sources(t *testing.T, names ...string) (out []ref.Reference) {
+	t.Helper()
+	for _, name := range names {
+		out = append(out, source(t, name))
+	}
+	return out
 }
