@@ -149,7 +149,7 @@ func childReadOnly(ctx context.Context, dir string) error {
 	if v, err := s.Verify(ctx, "a", store.VerifyOptions{}); err != nil || len(v.Faults) > 0 {
 		return fmt.Errorf("verify: %+v, %w", v, err)
 	}
-	if err := s.Save(ctx, io.Discard, []string{"a"}, store.SaveOptions{}); err != nil {
+	if _, err := s.Save(ctx, io.Discard, []string{"a"}, store.SaveOptions{}); err != nil {
 		return err
 	}
 	present := img.Layers[0].Descriptors[0]

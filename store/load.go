@@ -26,7 +26,8 @@ import (
 // image layout, compressed or not, and returns them. It takes only the blobs that
 // index.json reaches. When it fails, nothing of the tar stays: it then ends the
 // writing of this Store, as Prune does. The error wraps ErrInvalid when r is no
-// such tar, and ErrNotFound when neither the tar nor the store has a blob.
+// such tar, ErrNotFound when neither the tar nor the store has a blob, and ErrLacks
+// when the tar is a delta and the store lacks a blob that was left out.
 func (s *Store) Load(ctx context.Context, r io.Reader) ([]Image, error) {
 	entries, err := s.loadArchive(ctx, r)
 	if err != nil {
@@ -93,14 +94,15 @@ func (s *Store) loadArchive(ctx context.Context, r io.Reader) (_ []entry, err er
 // An archive is a tar that Load reads. Its content lies in a temporary directory
 // until all of it is checked, so that a bad tar leaves nothing.
 type archive struct {
-	s      *Store
-	dir    *lockedDir     // blobs/HEX, and layers/HEX unpacked
-	reader                // the tar's blobs, and below them the store's
-	index  *ocispec.Index // index.json
-	order  []digest.Digest
-	wanted map[digest.Digest]bool // the digests of order, which index.json reaches
-	layers []digest.Digest        // unpacked in dir
-	placed map[string]bool        // paths in the store that were not there before
+	s         *Store
+	dir       *lockedDir     // blobs/HEX, and layers/HEX unpacked
+	reader                   // the tar's blobs, and below them the store's
+	index     *ocispec.Index // index.json
+	order     []digest.Digest
+	wanted    map[digest.Digest]bool // the digests of order, which index.json reaches
+	layers    []digest.Digest        // unpacked in dir
+	placed    map[string]bool        // paths in the store that were not there before
+	completes bool                   // of a delta: the store has the blobs that were left out
 }
 
 func (a *archive) path(elem ...string) string {
@@ -134,7 +136,12 @@ func (a *archive) read(ctx context.Context, r io.Reader) error {
 		}
 		if m := blobEntry.FindStringSubmatch(h.Name); m != nil {
 			desc := ocispec.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, m[2]), Size: h.Size}
-			if err := a.blob(desc, tr); err != nil {
+			if a.leftOut() == desc.Digest {
+				err = a.checkDelta(desc, tr)
+			} else {
+				err = a.blob(desc, tr)
+			}
+			if err != nil {
 				return fmt.Errorf("blob %s: %w", desc.Digest, err)
 			}
 			continue
@@ -157,6 +164,8 @@ func (a *archive) read(ctx context.Context, r io.Reader) error {
 		return fmt.Errorf("%w: it is an archive of docker save without an OCI image layout", ErrInvalid)
 	case a.index == nil:
 		return fmt.Errorf("%w: it has no index.json, so it is no OCI image layout", ErrInvalid)
+	case a.leftOut() != "" && !a.completes:
+		return fmt.Errorf("%w: a delta without the list of the blobs that were left out, or not before the others", ErrInvalid)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/clusterimage/sealer/image/inventory"
 	"github.com/clusterimage/sealer/layer"
 	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/registry/ref"
@@ -28,25 +29,34 @@ type SaveOptions struct {
 	// has. Of one platform the manifest itself is saved, with its own digest;
 	// otherwise the index stays as it is.
 	Platforms []ocispec.Platform
+	// Without are the blobs to leave out: Load finds them in its own store. Nil
+	// leaves out nothing. A blob that is listed with another size is written.
+	Without inventory.Set
+}
+
+// Saved counts the content of an archive.
+type Saved struct {
+	Blobs, Bytes               int64 // written
+	LeftOutBlobs, LeftOutBytes int64 // of the images, and not written
 }
 
 // Save writes the images as one tar, an OCI image layout with each blob once.
 // An image given by its ID is saved without a name. Equal images give an equal
-// tar.
-func (s *Store) Save(ctx context.Context, w io.Writer, nameOrIDs []string, o SaveOptions) error {
+// tar. With SaveOptions.Without the tar is a delta; see the package's delta.go.
+func (s *Store) Save(ctx context.Context, w io.Writer, nameOrIDs []string, o SaveOptions) (Saved, error) {
 	if err := s.Hold(ctx); err != nil {
 		s.o.Logger.Debug("save without a lock", "error", err) // a read-only store cannot be pruned either
 	}
 	all, err := s.readIndex()
 	if err != nil {
-		return err
+		return Saved{}, err
 	}
 	out := newIndex()
 	blobs := map[digest.Digest]int64{}
 	for _, n := range nameOrIDs {
 		entry, err := find(all, n)
 		if err != nil {
-			return err
+			return Saved{}, err
 		}
 		name := ""
 		if r, err := ref.Parse(n); err == nil && matches(entry, r) {
@@ -54,17 +64,21 @@ func (s *Store) Save(ctx context.Context, w io.Writer, nameOrIDs []string, o Sav
 		}
 		top, err := s.saved(ctx, entry, o, blobs)
 		if err != nil {
-			return fmt.Errorf("save %s: %w", n, err)
+			return Saved{}, fmt.Errorf("save %s: %w", n, err)
 		}
 		if name != "" {
 			top.Annotations = map[string]string{ocispec.AnnotationRefName: name, annotationContainerd: name}
 		}
 		out.Manifests = append(out.Manifests, top)
 	}
-	if err := s.writeArchive(ctx, w, out, blobs); err != nil {
-		return fmt.Errorf("save: %w", err)
+	files, count, err := s.leaveOut(out, blobs, o.Without)
+	if err != nil {
+		return Saved{}, fmt.Errorf("save: %w", err)
 	}
-	return nil
+	if err := s.writeArchive(ctx, w, out, files, blobs); err != nil {
+		return Saved{}, fmt.Errorf("save: %w", err)
+	}
+	return count, nil
 }
 
 // saved adds the blobs of entry to blobs and returns the descriptors of index.json.
@@ -107,7 +121,14 @@ func (s *Store) saved(ctx context.Context, entry ocispec.Descriptor, o SaveOptio
 	return top, nil
 }
 
-func (s *Store) writeArchive(ctx context.Context, w io.Writer, idx *ocispec.Index, blobs map[digest.Digest]int64) error {
+// A layoutFile is a small file of an archive.
+type layoutFile struct {
+	name    string
+	content []byte
+}
+
+// writeArchive writes idx, then files, then the blobs from the store.
+func (s *Store) writeArchive(ctx context.Context, w io.Writer, idx *ocispec.Index, files []layoutFile, blobs map[digest.Digest]int64) error {
 	b, err := json.Marshal(idx)
 	if err != nil {
 		return err
@@ -117,10 +138,7 @@ func (s *Store) writeArchive(ctx context.Context, w io.Writer, idx *ocispec.Inde
 		return tw.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o644, ModTime: time.Unix(0, 0), Format: tar.FormatPAX})
 	}
 	// The names come first, so that who reads it as a stream knows them.
-	for _, f := range []struct {
-		name    string
-		content []byte
-	}{{ocispec.ImageLayoutFile, []byte(layoutContent)}, {ocispec.ImageIndexFile, b}} {
+	for _, f := range append([]layoutFile{{ocispec.ImageLayoutFile, []byte(layoutContent)}, {ocispec.ImageIndexFile, b}}, files...) {
 		if err := header(f.name, int64(len(f.content))); err != nil {
 			return err
 		}
@@ -137,7 +155,7 @@ func (s *Store) writeArchive(ctx context.Context, w io.Writer, idx *ocispec.Inde
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := header("blobs/sha256/"+d.Encoded(), blobs[d]); err != nil {
+		if err := header(blobDir+d.Encoded(), blobs[d]); err != nil {
 			return err
 		}
 		f, err := s.OpenBlob(ctx, d)
@@ -152,3 +170,6 @@ func (s *Store) writeArchive(ctx context.Context, w io.Writer, idx *ocispec.Inde
 	}
 	return tw.Close()
 }
+
+// blobDir is the directory of blobs in a layout.
+const blobDir = "blobs/sha256/"

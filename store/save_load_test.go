@@ -22,7 +22,7 @@ import (
 func save(t testing.TB, s *store.Store, o store.SaveOptions, names ...string) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := s.Save(t.Context(), &b, names, o); err != nil {
+	if _, err := s.Save(t.Context(), &b, names, o); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
@@ -101,7 +101,7 @@ func TestSavePlatforms(t *testing.T) {
 		}
 	}
 	list, _ := platform.ParseList("riscv64")
-	if err := from.Save(t.Context(), io.Discard, []string{"multi"}, store.SaveOptions{Platforms: list}); !errors.Is(err, store.ErrNotFound) {
+	if _, err := from.Save(t.Context(), io.Discard, []string{"multi"}, store.SaveOptions{Platforms: list}); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("riscv64: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -32,6 +33,9 @@ image layout of another tool, compressed or not.`,
 			}
 			return a.withStore(func(s *store.Store) error {
 				images, err := s.Load(cmd.Context(), interruptible(cmd.Context(), in))
+				if errors.Is(err, store.ErrLacks) {
+					return advise(err, "Load first the archive that this delta was made without, or save again with --without an inventory of this store: sealer inventory -o FILE")
+				}
 				if err != nil {
 					return err
 				}

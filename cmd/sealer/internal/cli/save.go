@@ -14,16 +14,24 @@ import (
 
 	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/store"
+	"github.com/clusterimage/sealer/transfer"
 )
 
 func (a *app) save() *cobra.Command {
 	var file, platforms string
+	var without []string
 	cmd := &cobra.Command{
 		Use:   "save IMAGE... -o FILE",
 		Short: "Write images to a tar, an OCI image layout",
 		Long: `Write images to a tar, an OCI image layout with each blob once: for sealer load
-where there is no registry, and for tools that read oci-archive.`,
+where there is no registry, and for tools that read oci-archive.
+
+With --without the tar is a delta: it lacks the blobs that the far side has, as an
+inventory of it says (sealer inventory), or because an image or an archive was
+loaded there before. sealer load refuses it where such a blob is missing.`,
 		Example: `  sealer save my-app:v1 base:v1 -o images.tar
+  sealer save my-app:v2 --without my-app:v1 -o v2.tar
+  sealer save my-app:v2 --without site.inv -o v2.tar
   sealer save my-app:v1 --platform linux/arm64 | ssh host sealer load`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: a.completeImages,
@@ -33,8 +41,16 @@ where there is no registry, and for tools that read oci-archive.`,
 				return usageError{err}
 			}
 			return a.withStore(func(s *store.Store) error {
+				o := store.SaveOptions{Platforms: list}
+				if o.Without, err = transfer.Without(cmd.Context(), s, without, list); err != nil {
+					return notFound(err)
+				}
 				write := func(w io.Writer) error {
-					return notFound(s.Save(cmd.Context(), w, args, store.SaveOptions{Platforms: list}))
+					saved, err := s.Save(cmd.Context(), w, args, o)
+					if err == nil && len(without) > 0 {
+						fmt.Fprintf(a.Err, "left out %d of %d blobs, %s; the far side needs them\n", saved.LeftOutBlobs, saved.Blobs+saved.LeftOutBlobs, size(saved.LeftOutBytes))
+					}
+					return notFound(err)
 				}
 				if file != "" && file != "-" {
 					return writeFile(file, 0o600, write) // programs and configuration may be secret
@@ -47,6 +63,7 @@ where there is no registry, and for tools that read oci-archive.`,
 		},
 	}
 	cmd.Flags().StringVarP(&file, "output", "o", "", "the `file` to write (default: standard output)")
+	cmd.Flags().StringArrayVar(&without, "without", nil, "leave out the blobs of this `INVENTORY|IMAGE|ARCHIVE`: a file, or an image of the store; may be repeated")
 	cmd.Flags().StringVar(&platforms, "platform", "", "only these platforms, separated by commas (default all); one alone is saved as an image for one platform")
 	return cmd
 }
