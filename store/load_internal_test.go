@@ -21,7 +21,7 @@ func TestLoadRetracts(t *testing.T) {
 		t.Fatal(err)
 	}
 	var archive bytes.Buffer
-	if err := from.Save(t.Context(), &archive, []string{idx.Manifests[0].Digest.Encoded()}, SaveOptions{}); err != nil {
+	if _, err := from.Save(t.Context(), &archive, []string{idx.Manifests[0].Digest.Encoded()}, SaveOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	to := openTest(t, t.TempDir())

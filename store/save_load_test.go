@@ -341,6 +341,8 @@ func FuzzLoad(f *testing.F) {
 	commit(f, s, "a", "x")
 	f.Add(save(f, s, store.SaveOptions{}, "a"))
 	f.Add(archiveOf(f, file("index.json", `{"manifests":[]}`)))
+	_, _, delta := deltaOf(f)
+	f.Add(delta)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s, check := outside(t)
 		_, _ = s.Load(t.Context(), bytes.NewReader(b))
