@@ -209,7 +209,7 @@ func (s *Store) writeBlobAgain(ctx context.Context, d digest.Digest) (err error)
 	if err := errors.Join(f.Chmod(0o444), os.Rename(f.Name(), s.BlobPath(d))); err != nil {
 		return fmt.Errorf("write blob %s again: %w", d, err)
 	}
-	return s.relink(d)
+	return s.relinkAll(d)
 }
 
 // writeIndexAgain replaces index.json and the layout file by themselves.

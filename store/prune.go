@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -212,6 +213,11 @@ func (s *Store) needed(ctx context.Context) (*need, error) {
 			n.layers[id] = true
 		}
 	}
+	for id := range n.layers {
+		if err := s.linked(id, n.blobs); err != nil {
+			return nil, err
+		}
+	}
 	for _, entry := range idx.Manifests {
 		if err := s.needs(ctx, n, entry); err == nil {
 			continue
@@ -222,6 +228,23 @@ func (s *Store) needed(ctx context.Context) (*need, error) {
 		}
 	}
 	return n, nil
+}
+
+// linked adds the blobs that the tree of the registry layer id links to. Their
+// bytes stay on the disk with the links: an image that comes back finds them, and
+// writes no second copy that the links would miss.
+func (s *Store) linked(id digest.Digest, blobs map[digest.Digest]bool) error {
+	names, err := fs.Glob(os.DirFS(s.LayerDir(id)), path.Join(tree.Root, "docker/registry/v2/blobs/sha256/*/*"))
+	if err != nil {
+		return err
+	}
+	if len(names) > 0 {
+		blobs[id] = true // the document
+	}
+	for _, name := range names {
+		blobs[digest.NewDigestFromEncoded(digest.SHA256, path.Base(name))] = true
+	}
+	return nil
 }
 
 // needs adds the content of one image to n: as far as it can be read.

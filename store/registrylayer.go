@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -110,8 +112,49 @@ func (d *RegistryDraft) Discard() error {
 	return discard(dir)
 }
 
-// unpackRegistry makes the tree of a registry layer unless it is there.
+// relink makes the registry tree of doc in dir link to the store's blobs.
+func (s *Store) relink(dir string, doc *tree.Document) error {
+	for _, b := range doc.Blobs {
+		if err := s.relinkBlob(dir, b.Digest); err != nil {
+			return fmt.Errorf("registry layer %s: %w", filepath.Base(dir), err)
+		}
+	}
+	return nil
+}
+
+// relinkBlob makes the registry tree in dir, if it has the blob d, link to the
+// file that the store has of it. A reader of the tree sees either.
+func (s *Store) relinkBlob(dir string, d digest.Digest) (err error) {
+	link := filepath.Join(dir, tree.Root, tree.BlobPath(d))
+	have, err := os.Lstat(link)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	want, err := os.Stat(s.BlobPath(d))
+	if err != nil || os.SameFile(have, want) {
+		return err
+	}
+	tmp, err := s.tempDir("relink")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, discard(tmp)) }()
+	to := filepath.Join(tmp.Name(), "l")
+	if err := os.Link(s.BlobPath(d), to); err != nil {
+		return err
+	}
+	return os.Rename(to, link)
+}
+
+// unpackRegistry makes the tree of a registry layer. One that is there is made to
+// link to the blobs that the store has now: some may have been written again.
 func (s *Store) unpackRegistry(ctx context.Context, id digest.Digest, doc *tree.Document) (err error) {
+	if s.hasLayer(id) {
+		return s.relink(s.LayerDir(id), doc)
+	}
 	d := &RegistryDraft{ID: id, s: s, doc: doc}
 	if err := d.prepare(ctx); err != nil {
 		return err

@@ -192,31 +192,17 @@ func (s *Store) replaceBlob(ctx context.Context, desc ocispec.Descriptor, write 
 	if err := s.putBlob(ctx, desc, func() bool { return s.checkSized(desc) == nil }, write); err != nil {
 		return err
 	}
-	return s.relink(desc.Digest)
+	return s.relinkAll(desc.Digest)
 }
 
-// relink makes the registry trees link to the blob d that is there now.
-func (s *Store) relink(d digest.Digest) error {
-	good, err := os.Stat(s.BlobPath(d))
-	if err != nil {
-		return err
-	}
+// relinkAll makes all registry trees link to the blob d that is there now.
+func (s *Store) relinkAll(d digest.Digest) error {
 	layers, err := os.ReadDir(s.path("data/overlay2"))
 	if err != nil {
 		return err
 	}
-	dir, err := s.tempDir("relink")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = discard(dir) }()
 	for _, l := range layers {
-		link := s.path("data/overlay2", l.Name(), tree.Root, tree.BlobPath(d))
-		if fi, err := os.Lstat(link); err != nil || os.SameFile(fi, good) {
-			continue
-		}
-		tmp := filepath.Join(dir.Name(), "l")
-		if err := errors.Join(os.Link(s.BlobPath(d), tmp), os.Rename(tmp, link)); err != nil {
+		if err := s.relinkBlob(s.path("data/overlay2", l.Name()), d); err != nil {
 			return err
 		}
 	}
