@@ -2,6 +2,7 @@ package layer
 
 import (
 	"archive/tar"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -22,6 +23,8 @@ type wanted struct {
 	mode   fs.FileMode   // type and permission bits
 	digest digest.Digest // of a file
 	link   string        // of a symbolic link, its target
+	entry  int64         // the number of the tar's entry
+	taken  int64         // the entry that took the place of a directory of this path; 0 is none
 }
 
 // A Difference is a path of a layer whose file is not the one that the blob has.
@@ -124,6 +127,7 @@ func readWanted(ctx context.Context, blob io.Reader) (map[string]wanted, error) 
 		}
 		h, err := tr.Next()
 		if err == io.EOF {
+			dropTaken(want)
 			return want, nil
 		}
 		if err != nil {
@@ -142,17 +146,17 @@ func readWanted(ctx context.Context, blob io.Reader) (map[string]wanted, error) 
 		}
 		if base := path.Base(name); strings.HasPrefix(base, WhiteoutPrefix) {
 			if base == OpaqueName || !strings.HasPrefix(base, metaPrefix) {
-				want[name] = wanted{mode: 0o644, digest: digest.FromString("")}
+				want[name] = wanted{mode: 0o644, digest: digest.FromString(""), entry: read.entries}
 			}
 			continue
 		}
-		if err := wantEntry(want, name, h, tr); err != nil {
+		if err := wantEntry(want, name, read.entries, h, tr); err != nil {
 			return nil, err
 		}
 	}
 }
 
-func wantEntry(want map[string]wanted, name string, h *tar.Header, r io.Reader) error {
+func wantEntry(want map[string]wanted, name string, entry int64, h *tar.Header, r io.Reader) error {
 	w := wanted{mode: h.FileInfo().Mode()}
 	switch h.Typeflag {
 	case tar.TypeXGlobalHeader:
@@ -175,13 +179,54 @@ func wantEntry(want map[string]wanted, name string, h *tar.Header, r io.Reader) 
 		}
 		w.digest = digest.NewDigestFromBytes(digest.SHA256, sum.Sum(nil))
 	}
-	if have, ok := want[name]; ok && have.mode.IsDir() && !w.mode.IsDir() {
-		for p := range want { // the directory was replaced, with all in it
-			if strings.HasPrefix(p, name+"/") {
-				delete(want, p)
-			}
-		}
+	have, ok := want[name]
+	if w.entry, w.taken = entry, have.taken; ok && have.mode.IsDir() && !w.mode.IsDir() {
+		w.taken = entry
 	}
 	want[name] = w
 	return nil
+}
+
+// dropTaken drops the paths of directories that a later entry has replaced. One
+// pass at the end keeps a tar that replaces a directory many times linear.
+func dropTaken(want map[string]wanted) {
+	if !slices.ContainsFunc(slices.Collect(maps.Values(want)), func(w wanted) bool { return w.taken > 0 }) {
+		return
+	}
+	type replaced struct {
+		dir  string // with a slash at its end
+		last int64  // the last entry that replaced it, or a directory above it
+	}
+	var above []replaced // the path's, the outermost first
+	for _, p := range slices.SortedFunc(maps.Keys(want), comparePaths) {
+		for len(above) > 0 && !strings.HasPrefix(p, above[len(above)-1].dir) {
+			above = above[:len(above)-1]
+		}
+		var last int64
+		if len(above) > 0 {
+			last = above[len(above)-1].last
+		}
+		w := want[p]
+		if w.entry < last {
+			delete(want, p)
+		} else if w.taken > 0 {
+			above = append(above, replaced{p + "/", max(w.taken, last)})
+		}
+	}
+}
+
+// comparePaths orders paths so that those in a directory come right after it.
+func comparePaths(a, b string) int {
+	for i := range min(len(a), len(b)) {
+		switch x, y := a[i], b[i]; {
+		case x == y:
+		case x == '/':
+			return -1
+		case y == '/':
+			return 1
+		default:
+			return cmp.Compare(x, y)
+		}
+	}
+	return cmp.Compare(len(a), len(b))
 }

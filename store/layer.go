@@ -144,6 +144,9 @@ func (s *Store) publishDir(ctx context.Context, dir string, id digest.Digest) er
 	if err := s.note(ctx, id); err != nil {
 		return err
 	}
+	if err := s.settle(ctx); err != nil { // also where another process was faster
+		return fmt.Errorf("layer %s: %w", id, err)
+	}
 	if err := s.publish(ctx, dir, s.LayerDir(id)); err != nil && !s.hasLayer(id) {
 		return fmt.Errorf("layer %s: %w", id, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -294,5 +295,52 @@ func TestReadRecord(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
 		_ = f.Close()
+	}
+}
+
+// A record whose flush failed is no record: nothing is published, even where the
+// layer is there already, and the next flush is of a new file.
+func TestFailedFlushOfTheRecord(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, t.TempDir())
+	if err := buildTest(t, s); err != nil {
+		t.Fatal(err)
+	}
+	layers, err := os.ReadDir(s.path("data/overlay2"))
+	if err != nil || len(layers) == 0 {
+		t.Fatalf("%v, %v", layers, err)
+	}
+	id := digest.NewDigestFromEncoded(digest.SHA256, layers[0].Name())
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	good := s.syncDir
+	s.syncDir = func(string) error { return syscall.EIO }
+	dir, remove, err := s.TempDir(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = remove() }()
+	if err := s.publishDir(t.Context(), dir, id); !errors.Is(err, syscall.EIO) {
+		t.Errorf("publish with a record that was not flushed: %v", err)
+	}
+	before, err := s.session.record.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.syncDir = good
+	if err := s.publishDir(t.Context(), dir, id); err != nil {
+		t.Error(err)
+	}
+	after, err := s.session.record.Stat()
+	if err != nil || os.SameFile(before, after) {
+		t.Errorf("the record is still the file whose flush failed: %v", err)
+	}
+	r, err := readRecord(s.session.record)
+	if err != nil || !slices.Contains(r.layers, id) {
+		t.Errorf("the new record: %+v, %v", r, err)
+	}
+	if n := len(s.records()); n != 1 {
+		t.Errorf("%d records", n)
 	}
 }

@@ -21,6 +21,7 @@ import (
 type session struct {
 	record  *os.File // ROOT/tmp/session-*: see record
 	flushed bool     // the record is on disk. Must hold before the first rename
+	lost    bool     // a flush of the record failed: see settle
 	shared  *os.File // a shared lock on locks/store, which keeps prune away
 	dirty   bool     // something was published since the last good flush began
 	failed  bool     // a flush failed; see mend
@@ -110,21 +111,54 @@ func (s *Store) newSession(ctx context.Context) (_ *session, err error) {
 // publish renames a temporary to its place once the record is on disk, which a
 // session that writes nothing, such as a warm build, need not wait for.
 func (s *Store) publish(ctx context.Context, from, to string) error {
+	if err := s.settle(ctx); err != nil {
+		return err
+	}
+	defer s.published()
+	return os.Rename(from, to)
+}
+
+// settle flushes the record. After a flush that failed the next one may succeed
+// without writing a byte: the record is then written to a new file.
+func (s *Store) settle(ctx context.Context) error {
 	n, err := s.begin(ctx)
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
-	if !n.flushed {
-		err = errors.Join(n.record.Sync(), s.syncDir(s.path("tmp")))
-		n.flushed = err == nil
+	defer s.mu.Unlock()
+	if n.flushed {
+		return nil
 	}
-	s.mu.Unlock()
-	if err != nil {
+	if n.lost {
+		err = s.rewriteRecord(ctx, n)
+	}
+	if err == nil {
+		err = errors.Join(n.record.Sync(), s.syncDir(s.path("tmp")))
+	}
+	if n.flushed, n.lost = err == nil, err != nil; err != nil {
 		return fmt.Errorf("write session record: %w", err)
 	}
-	defer s.published()
-	return os.Rename(from, to)
+	return nil
+}
+
+// rewriteRecord gives n a new file with the content of its record, and removes
+// the old one.
+func (s *Store) rewriteRecord(ctx context.Context, n *session) error {
+	content, err := os.ReadFile(n.record.Name())
+	if err != nil {
+		return err
+	}
+	f, err := s.tempFile(ctx, strings.TrimSuffix(sessionPrefix, "-"))
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(content); err != nil {
+		return errors.Join(err, discard(f))
+	}
+	old := n.record
+	n.record = f
+	return discard(old)
 }
 
 // makeDirs makes the directories of a store. Only its owner may look into
@@ -201,7 +235,7 @@ func (s *Store) flush(ctx context.Context) error {
 	if err := s.flushBegins(n); err != nil {
 		return err
 	}
-	if err := s.flushDead(n.record); err != nil {
+	if err := s.flushDead(n.shared); err != nil {
 		return err
 	}
 	return s.flushEnded(n)
