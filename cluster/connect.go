@@ -111,7 +111,7 @@ func (e *engine) look(ctx context.Context, img *source) ([]plan.Node, error) {
 	for i, m := range e.machines {
 		at[m] = i
 	}
-	masters := map[bool][]string{false: digests(img.Layers), true: append(digests(img.Layers), digests(img.Registry)...)}
+	masters := map[bool][]string{false: digests(img.Layers), true: digests(e.served(img))}
 	err := e.each(ctx, e.machines, func(ctx context.Context, m *machine) error {
 		q := node.LookRequest{Cluster: e.file.Cluster.Name, Blobs: masters[m.Master()], Files: img.Targets()}
 		var n plan.Node

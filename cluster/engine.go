@@ -43,6 +43,9 @@ type Options struct {
 	DryRun bool
 	// Saved is a plan of an earlier dry run: only that is done; nil plans anew.
 	Saved func(facts string) (*plan.Plan, error)
+	// Add is the Clusterfile about an application that comes to the cluster, whose
+	// name and image it has; nil adds none.
+	Add *spec.File
 	// Force replaces files in the way that sealer did not make.
 	Force bool
 	// SkipChecks are names of preflight checks that are left out.
@@ -110,6 +113,8 @@ type engine struct {
 	own      *session.Program
 	work     []extend.Work // of the plugins
 	apiPort  int
+	apps     []*part
+	parts    map[string]*part // by generation: whose files they are
 }
 
 func (e *engine) event(ev Event) {
@@ -125,7 +130,7 @@ func newEngine(o Options, f *spec.File) (*engine, error) {
 	}
 	o.Parallel = cmp.Or(o.Parallel, 64)
 	own, err := session.Own()
-	return &engine{Options: o, file: f, state: state{filepath.Join(o.State, f.Cluster.Name)}, own: own}, err
+	return &engine{Options: o, file: f, state: state{filepath.Join(o.State, f.Cluster.Name)}, own: own, parts: map[string]*part{}}, err
 }
 
 // holder names this run in the lock of every machine.
@@ -151,8 +156,12 @@ func Apply(ctx context.Context, o Options, f *spec.File) (_ *Report, err error) 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, img.Close()) }()
-	if img.Type == image.TypeAppInstaller && img.Kubernetes == "" {
+	if img.Kubernetes == "" && img.Type == image.TypeAppInstaller {
 		return nil, fmt.Errorf("image %s: %w", f.Cluster.Image, ErrApplication)
+	}
+	defer func() { err = errors.Join(err, e.closeApps()) }()
+	if err := e.openApps(ctx); err != nil {
+		return nil, err
 	}
 	if err := e.connect(ctx); err != nil {
 		return nil, err
@@ -211,7 +220,7 @@ func (e *engine) execute(ctx context.Context, p *plan.Plan, img *source) (*Repor
 			return r, err
 		}
 	}
-	if err := e.state.keep(e.file); err != nil {
+	if err := errors.Join(e.state.keep(e.file), e.keepApps()); err != nil {
 		return r, err
 	}
 	err = e.run(ctx, r, img)

@@ -52,6 +52,9 @@ func (e *engine) preflight(ctx context.Context, img *source, seen []plan.Node) e
 	if err != nil {
 		return err
 	}
+	if e.Add != nil { // the machines are nodes: only the room for more is asked about
+		report.Results = slices.DeleteFunc(report.Results, func(r preflight.Result) bool { return r.Check != "disk" && r.Check != "inodes" })
+	}
 	for _, r := range report.Results {
 		if r.Level == preflight.Warn {
 			e.event(Event{Type: "log", Host: strings.Join(r.Hosts, ","), Text: "warning: " + r.Check + ": " + r.Message + ": " + r.Remedy})
@@ -106,7 +109,7 @@ func (e *engine) judge(ctx context.Context, img *source, seen []plan.Node) (_ pr
 			Ours: slices.Contains(seen[i].Clusters, e.file.Cluster.Name),
 		}
 		if img.stored != nil {
-			n.Needs = []preflight.Space{{Path: plan.Base, Bytes: room(img, seen[i], n.Registry)}}
+			n.Needs = []preflight.Space{{Path: plan.Base, Bytes: e.room(img, seen[i], n.Registry)}}
 		}
 		in.Nodes = append(in.Nodes, n)
 	}
@@ -120,10 +123,10 @@ func (e *engine) judge(ctx context.Context, img *source, seen []plan.Node) (_ pr
 
 // room returns the bytes that the image takes on a machine: the blobs that the
 // machine lacks, and as much again for the files unpacked of them.
-func room(img *source, n plan.Node, registry bool) int64 {
+func (e *engine) room(img *source, n plan.Node, registry bool) int64 {
 	blobs := img.Layers
 	if registry {
-		blobs = append(slices.Clone(blobs), img.Registry...)
+		blobs = e.served(img)
 	}
 	var bytes int64
 	for _, b := range blobs {

@@ -23,7 +23,7 @@ const (
 )
 
 // Prove compares the cluster of the Clusterfile f, which Apply has made, with
-// its ClusterImage, and keeps the report in proof.json of the cluster's
+// its ClusterImages, and keeps the report in proof.json of the cluster's
 // directory. While containers have not started yet, Prove looks again until
 // patience is over; they are in the report's Waiting then, which is no error. An
 // error means that the cluster could not be looked at: then the proof of an
@@ -38,9 +38,17 @@ func Prove(ctx context.Context, o Options, f *spec.File, patience time.Duration)
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig of %s: %w", f.Cluster.Name, err)
 	}
-	images, err := Carried(ctx, o.Store, f.Cluster.Image)
+	names, err := Images(o.State, f)
 	if err != nil {
 		return nil, err
+	}
+	var images []proof.Carried
+	for _, name := range names {
+		c, err := Carried(ctx, o.Store, name)
+		if err != nil {
+			return nil, err
+		}
+		images = append(images, c...)
 	}
 	r, err := settled(ctx, client, images, patience)
 	if err != nil {
@@ -54,6 +62,17 @@ func Prove(ctx context.Context, o Options, f *spec.File, patience time.Duration)
 		return nil, fmt.Errorf("keep the proof: %w", err)
 	}
 	return r, nil
+}
+
+// Images are the ClusterImages of the cluster of f: the one that made it, then
+// its applications. dir is Options.State.
+func Images(dir string, f *spec.File) ([]string, error) {
+	out := []string{f.Cluster.Image}
+	apps, err := Applications(dir, f.Cluster.Name)
+	for _, a := range apps {
+		out = append(out, a.Image)
+	}
+	return out, err
 }
 
 // settled makes proofs until one has neither waiting containers nor strangers,

@@ -171,7 +171,7 @@ func (x *runner) secrets(s plan.Step, m *machine) (map[string]string, error) {
 	switch s.Kind {
 	case "rootfs":
 		h := plan.Host{Node: m.Node, Kube: m.kube}
-		in, err := x.inputs(x.img, h, true)
+		in, err := x.inputs(x.partOf(s), h, true)
 		if err != nil {
 			return nil, err
 		}
@@ -191,7 +191,7 @@ func (x *runner) secrets(s plan.Step, m *machine) (map[string]string, error) {
 		defer x.mu.Unlock()
 		return maps.Clone(x.material), nil
 	case "script", "guest":
-		in, err := x.inputs(x.img, plan.Host{Node: m.Node, Kube: m.kube}, true)
+		in, err := x.inputs(x.partOf(s), plan.Host{Node: m.Node, Kube: m.kube}, true)
 		return map[string]string{plan.SecretEnv: strings.Join(render.NewEnv(in.Env).Lines(), "\x00")}, err
 	case "plugin":
 		return x.request(s)
@@ -200,6 +200,17 @@ func (x *runner) secrets(s plan.Step, m *machine) (map[string]string, error) {
 		return map[string]string{plan.SecretData: string(b)}, err
 	}
 	return nil, nil
+}
+
+// partOf is the image whose files a step makes or runs in.
+func (x *runner) partOf(s plan.Step) *part {
+	var a struct {
+		Generation string `json:"generation"`
+	}
+	if err := json.Unmarshal(s.Args, &a); err == nil && x.parts[a.Generation] != nil {
+		return x.parts[a.Generation]
+	}
+	return &part{x.img, x.file}
 }
 
 func (x *runner) registrySecrets(m *machine) (map[string]string, error) {
@@ -228,10 +239,7 @@ func (x *runner) send(ctx context.Context, s plan.Step, m *machine) error {
 	if err := json.Unmarshal(s.Args, &a); err != nil {
 		return err
 	}
-	blobs := x.img.Layers
-	if a.Descriptor.Digest == x.img.full.Digest {
-		blobs = append(slices.Clone(blobs), x.img.Registry...)
-	}
+	blobs := x.blobsOf(x.img, a.Descriptor.Digest.String())
 	var now plan.Node
 	q := node.LookRequest{Cluster: x.file.Cluster.Name, Blobs: digests(blobs)}
 	if err := m.conn.Call(ctx, node.OpLook, q, &now, wire.Streams{}); err != nil {

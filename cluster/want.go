@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -43,13 +44,16 @@ func (e *engine) want(_ context.Context, img *source, seen []plan.Node) (plan.Wa
 	for i, m := range e.machines {
 		h := plan.Host{Node: m.Node, Kube: kubeName(m, seen[i])}
 		m.kube = h.Kube
-		h.Generation, h.Inputs, err = e.generation(img, h)
+		h.Generation, h.Inputs, err = e.generation(&part{img, e.file}, h)
 		if err != nil {
 			return w, fmt.Errorf("%s: %w", m.name(), err)
 		}
 		w.Hosts = append(w.Hosts, h)
 	}
 	if err := e.kubeadm(img, seen, &w); err != nil {
+		return w, err
+	}
+	if w.Apps, err = e.wantApps(w.Hosts[0]); err != nil {
 		return w, err
 	}
 	data, err := json.Marshal(e.about(img))
@@ -79,15 +83,22 @@ func registryName(l *spec.LocalRegistry, image string) (string, int, error) {
 	return domain, n, nil
 }
 
-// inputs returns the values of the Clusterfile that change the image's files
-// for one machine. With resolve, the secrets in them are resolved.
-func (e *engine) inputs(img *source, h plan.Host, resolve bool) (node.Inputs, error) {
+// inputs returns the values of the Clusterfile that change an image's files
+// for one machine. With resolve, the secrets in them are resolved. The
+// environment of an application's own settings counts before the machine's.
+func (e *engine) inputs(p *part, h plan.Host, resolve bool) (node.Inputs, error) {
 	c := e.file.Cluster
-	domain, port, err := registryName(c.Registry.Local, img.Private)
+	domain, port, err := registryName(c.Registry.Local, p.Private)
 	if err != nil {
 		return node.Inputs{}, err
 	}
-	in := node.Inputs{Configs: e.file.Configs, App: e.file.Application}
+	in := node.Inputs{Configs: p.file.Configs, App: p.file.Application}
+	if p.file != e.file {
+		h.Env = slices.Concat(slices.DeleteFunc(slices.Clone(h.Env), func(line string) bool {
+			k, _, _ := strings.Cut(line, "=")
+			return hasKey(p.file.Cluster.Env, k)
+		}), p.file.Cluster.Env)
+	}
 	for _, kv := range [][2]string{
 		{"HostIP", h.Address.String()}, {"NodeName", h.Kube}, {"ClusterName", c.Name},
 		{"RegistryDomain", domain}, {"RegistryPort", strconv.Itoa(port)}, {"RegistryURL", domain + ":" + strconv.Itoa(port)},
@@ -96,16 +107,9 @@ func (e *engine) inputs(img *source, h plan.Host, resolve bool) (node.Inputs, er
 			in.Env = append(in.Env, kv[0]+"="+kv[1])
 		}
 	}
-	for _, line := range h.Env {
-		k, v, _ := strings.Cut(line, "=")
-		if resolve && spec.HasReference(v) {
-			if v, err = sources().Expand(v); err != nil {
-				return in, fmt.Errorf("env %s: %w", k, err)
-			}
-		}
-		in.Env = append(in.Env, k+"="+v)
-	}
-	return in, nil
+	more, err := expanded(h.Env, resolve)
+	in.Env = append(in.Env, more...)
+	return in, err
 }
 
 func hasKey(env []string, key string) bool {
@@ -119,8 +123,8 @@ func hasKey(env []string, key string) bool {
 
 // generation is the digest of all that makes a machine's rootfs, and of the
 // inputs alone. Secrets count by their references.
-func (e *engine) generation(img *source, h plan.Host) (string, string, error) {
-	in, err := e.inputs(img, h, false)
+func (e *engine) generation(p *part, h plan.Host) (string, string, error) {
+	in, err := e.inputs(p, h, false)
 	if err != nil {
 		return "", "", err
 	}
@@ -129,7 +133,7 @@ func (e *engine) generation(img *source, h plan.Host) (string, string, error) {
 		return "", "", err
 	}
 	inputs := digest(b)
-	return strings.TrimPrefix(digest([]byte(img.Digest+inputs)), "sha256:")[:12], inputs, nil
+	return strings.TrimPrefix(digest([]byte(p.Digest+inputs)), "sha256:")[:12], inputs, nil
 }
 
 func digest(b []byte) string {
@@ -230,6 +234,9 @@ func (e *engine) about(img *source) map[string]string {
 	out := map[string]string{"image": img.Name, "digest": img.Digest}
 	if b, err := spec.Print(e.file); err == nil {
 		out["Clusterfile"] = string(b)
+	}
+	for i, a := range e.apps {
+		out[fmt.Sprintf("application.%d", i+1)] = a.Name + " " + a.Digest
 	}
 	return out
 }

@@ -127,9 +127,34 @@ case_small() {
   untouched n1 n2
 }
 
+# application_comes: an application image on the cluster that stands.
+application_comes() {
+  step "sealer run shop:v1, an application, onto the cluster"
+  seconds sealer run shop:v1 -c my-cluster --pk "$HOME/.ssh/id_ed25519" >"$LAB/app.log" 2>&1 || { tail -n 40 "$LAB/app.log"; fail "sealer run of an application"; }
+  echo "   sealer run took $took s"
+  must "its proof counts both images: $(grep -m 1 ^proof: "$LAB/app.log")" grep -q "^proof: .* come from my-app:v1, shop:v1" "$LAB/app.log"
+  eventually "the pod of the application runs" pod_runs shop
+  seconds sealer run shop:v1 --kubeconfig "$LAB/kubeconfig" --pk "$HOME/.ssh/id_ed25519" >"$LAB/app.log" 2>&1 || { tail -n 40 "$LAB/app.log"; fail "the same again"; }
+  must "the same again, by the kubeconfig: nothing was changed, in $took s" grep -q 'nothing was changed' "$LAB/app.log"
+}
+
 case_large() {
   case_alone
   case_five
+  case_grow
+}
+
+case_grow() {
+  step "One machine"
+  node_up g1 $lab_net.41
+  remember g1
+  seconds runs my-app:v1 -m $lab_net.41
+  echo "   sealer run took $took s"
+  eventually "it is ready" all_ready 1
+  application_comes
+  step "sealer delete --all"
+  sealer delete --all --yes >"$LAB/delete.log" 2>&1 || { cat "$LAB/delete.log"; fail "delete"; }
+  untouched g1
 }
 
 case_alone() {

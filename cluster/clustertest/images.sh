@@ -68,6 +68,7 @@ registry.k8s.io/pause:3.10 $layers/pause -- /pause
 docker.io/clustertest/podnet:v1 $layers/podnet -- /podnet
 docker.io/library/nginx:latest $layers/web -- /web
 docker.io/library/stranger:v1 $layers/web $layers/pause -- /web
+quay.io/shop/shop:v1 $layers/web $layers/podnet -- /web
 LIST
     rm -rf "$layers"
     touch "$cache/upstream-$key/done"

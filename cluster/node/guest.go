@@ -31,7 +31,7 @@ func (scriptKind) Do(ctx context.Context, w *Work, args json.RawMessage) error {
 		env = []string{"PATH=" + filepath.Join(dir, "bin") + ":" + w.path(), "ROOTFS=" + dir}
 	}
 	if a.Kube {
-		env = append(env, "KUBECONFIG="+w.Path(adminConf))
+		env = append(env, "KUBECONFIG="+w.adminConf())
 		if k, err := w.newKube(); err == nil { // else the command itself reports the fault of the file
 			if err := awaitAccount(ctx, k); err != nil {
 				return err

@@ -81,7 +81,7 @@ func (rootfsKind) Check(_ context.Context, w *Work, args json.RawMessage) (bool,
 		return false, err
 	}
 	current, err := os.Readlink(filepath.Join(w.Dir(), "rootfs", "current"))
-	if err != nil || current != a.Generation {
+	if !a.Aside && (err != nil || current != a.Generation) {
 		return false, nil //nolint:nilerr // no link means no rootfs
 	}
 	info, err := os.Stat(w.rootfs(a.Generation, ""))
@@ -99,6 +99,9 @@ func (rootfsKind) Do(ctx context.Context, w *Work, args json.RawMessage) (err er
 		if err := w.makeRootfs(ctx, a, base, final); err != nil {
 			return fmt.Errorf("rootfs %s: %w", a.Generation, err)
 		}
+	}
+	if a.Aside {
+		return nil
 	}
 	tmp := filepath.Join(base, ".current")
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -43,8 +43,10 @@ type Machine struct {
 	Store string
 	// Program is the sealer that units start.
 	Program string
-	Journal *journal.Journal
-	Units   Units
+	// Kubeconfig is the administrator's file; "" is kubeadm's admin.conf.
+	Kubeconfig string
+	Journal    *journal.Journal
+	Units      Units
 }
 
 // Units starts and stops services: with systemd, or with sealer's own

@@ -9,9 +9,17 @@ import (
 	"github.com/clusterimage/sealer/cluster/kube"
 )
 
+// adminConf is the path of the administrator's kubeconfig for this process.
+func (m *Machine) adminConf() string {
+	if m.Kubeconfig != "" {
+		return m.Kubeconfig
+	}
+	return m.Path(adminConf)
+}
+
 // newKube is a client with the rights of the cluster's administrator.
 func (w *Work) newKube() (*kube.Client, error) {
-	c, err := kube.ReadConfig(w.Path(adminConf))
+	c, err := kube.ReadConfig(w.adminConf())
 	if err != nil {
 		return nil, err
 	}

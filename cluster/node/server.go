@@ -28,6 +28,8 @@ type ServerOptions struct {
 	Store string
 	// Program is the path of sealer for units; "" is this program.
 	Program string
+	// Kubeconfig is the administrator's file; "" is kubeadm's admin.conf.
+	Kubeconfig string
 }
 
 // DefaultBase is the directory of a node that holds the store, the clusters and
@@ -163,10 +165,14 @@ func (s *Server) Open(cluster string, h journal.Holder) (journal.Records, error)
 		return nil, errors.Join(err, l.Release())
 	}
 	s.lock = l
-	s.machine = &Machine{
-		Root: s.o.Root, Cluster: cluster, Store: s.o.Store, Program: s.o.Program, Journal: j, Units: s.units(cluster),
-	}
+	s.machine = s.machineOf(cluster, j)
 	return j.Records(), nil
+}
+
+func (s *Server) machineOf(cluster string, j *journal.Journal) *Machine {
+	return &Machine{
+		Root: s.o.Root, Cluster: cluster, Store: s.o.Store, Program: s.o.Program, Kubeconfig: s.o.Kubeconfig, Journal: j, Units: s.units(cluster),
+	}
 }
 
 // open returns the machine that Open opened.
@@ -210,10 +216,7 @@ func (s *Server) Check(ctx context.Context, q CheckRequest) ([]string, error) {
 	if err != nil || len(records) == 0 {
 		return nil, err
 	}
-	m := &Machine{
-		Root: s.o.Root, Cluster: q.Cluster, Store: s.o.Store, Program: s.o.Program,
-		Journal: journal.Closed(s.dataDir(q.Cluster), records), Units: s.units(q.Cluster),
-	}
+	m := s.machineOf(q.Cluster, journal.Closed(s.dataDir(q.Cluster), records))
 	var done []string
 	for _, step := range q.Steps {
 		ok, err := m.Check(ctx, step)

@@ -53,6 +53,8 @@ type RootfsArgs struct {
 	// Inputs is the digest of the environment and the Configs that change the
 	// files. They may hold secrets and come as the secret "inputs", JSON.
 	Inputs string `json:"inputs,omitempty"`
+	// Aside leaves the link "current" as it is: the files are an application's.
+	Aside bool `json:"aside,omitempty"`
 }
 
 // KubeadmArgs are the arguments of the kinds "kubeadm.init", "kubeadm.admit"

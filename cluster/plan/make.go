@@ -308,12 +308,10 @@ func (m *maker) workload() {
 		}
 	}
 	m.standing(extend.PreGuest, extend.PostInitHost, extend.AfterInstall)
-	for i, c := range m.want.Commands {
-		args := ScriptArgs{Run: c.Run, Dir: c.Dir, Generation: first.Generation, Env: c.Env, Number: i + 1, Kube: true}
-		m.after(m.add(first, "guest", args, Adds, fmt.Sprintf("start command %d: %s", i+1, short(c.Run))))
-	}
+	m.guests(m.want.Commands, first.Generation, "")
 	m.after(m.add(first, "kube.wait", WaitArgs{Nodes: names, Ready: true, Seconds: wait}, Reads, "wait until all nodes and kube-system are ready"))
 	m.standing(extend.PostInstall)
+	m.apps()
 	m.add(first, "kube.secret", SecretArgs{Namespace: "kube-system", Name: "sealer", Digest: m.want.Secret}, Adds, "what the cluster keeps about itself: Secret kube-system/sealer")
 }
 

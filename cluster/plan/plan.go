@@ -19,6 +19,7 @@ const (
 	Join   Verb = "join"
 	Leave  Verb = "leave"
 	Delete Verb = "delete"
+	Deploy Verb = "deploy" // an application, on a cluster that sealer has not made
 )
 
 // A Plan is all that will be done, before anything is.
@@ -28,6 +29,9 @@ type Plan struct {
 	Cluster    string `json:"cluster"`
 	Image      string `json:"image,omitempty"`
 	Digest     string `json:"digest,omitempty"` // of the image's manifest
+	// Applications are the names of the ClusterImages that were brought to the
+	// cluster later.
+	Applications []string `json:"applications,omitempty"`
 	// Facts is the digest of the facts that the plan was made of.
 	Facts string `json:"facts"`
 	// Hosts are the machines, in the order of the Clusterfile.
@@ -141,6 +145,9 @@ func (p *Plan) Print(w io.Writer) error {
 	fmt.Fprintf(&b, "%s %s", p.Verb, p.Cluster)
 	if p.Image != "" {
 		fmt.Fprintf(&b, " from %s", p.Image)
+	}
+	if len(p.Applications) > 0 {
+		fmt.Fprintf(&b, " with %s", strings.Join(p.Applications, ", "))
 	}
 	b.WriteByte('\n')
 	count := map[Risk]int{}

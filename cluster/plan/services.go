@@ -43,6 +43,15 @@ func (m *maker) bringImage(h Host) {
 		blobs = append(slices.Clone(blobs), m.img.Registry...)
 		what = "the image with its container images"
 	}
+	m.add(h, "image", ImageArgs{Descriptor: d, Name: ImageName(m.want.Cluster, d)}, Adds, what+" in the machine's store")
+	m.plan.Steps[len(m.plan.Steps)-1].Bytes = m.lacking(h, blobs)
+	if m.hasRegistry(h) {
+		m.bringApps(h)
+	}
+}
+
+// lacking sums the sizes of the blobs that the machine's store lacks.
+func (m *maker) lacking(h Host, blobs []Blob) int64 {
 	var bytes int64
 	missing := m.seen[h.Address.String()].Missing
 	for _, b := range blobs {
@@ -50,8 +59,7 @@ func (m *maker) bringImage(h Host) {
 			bytes += b.Size
 		}
 	}
-	m.add(h, "image", ImageArgs{Descriptor: d, Name: ImageName(m.want.Cluster, d)}, Adds, what+" in the machine's store")
-	m.plan.Steps[len(m.plan.Steps)-1].Bytes = bytes
+	return bytes
 }
 
 func (m *maker) caFile() string { return path.Join(Dir(m.want.Cluster), "pki", "ca.crt") }
@@ -68,7 +76,7 @@ func (m *maker) registry(h Host) {
 		"[Unit]", "Description=Container images of the cluster " + m.want.Cluster, "After=network.target",
 		"[Service]",
 		fmt.Sprintf("ExecStart=%s --root %s registry serve %s --addr :%d --tls-cert %s --tls-key %s",
-			Sealer, m.seen[h.Address.String()].Store, m.want.Full.Digest.Encoded(), m.want.RegistryPort, Root+cert, Root+key),
+			Sealer, m.seen[h.Address.String()].Store, strings.Join(m.served(), " "), m.want.RegistryPort, Root+cert, Root+key),
 		"Restart=always", "RestartSec=1",
 		"[Install]", "WantedBy=multi-user.target", "",
 	}, "\n")
@@ -178,6 +186,10 @@ func (m *maker) mirrors(h Host) {
 		fmt.Fprintf(&b, "\n[host.%q]\n  capabilities = [\"pull\", \"resolve\"]\n  ca = %q\n", s, m.caFile())
 	}
 	names := append(slices.Clone(m.img.Hosts), m.img.Private, m.want.RegistryDomain+":"+strconv.Itoa(m.want.RegistryPort))
+	for _, a := range m.want.Apps {
+		names = append(append(names, a.Image.Hosts...), a.Image.Private)
+	}
+	names = slices.DeleteFunc(names, func(n string) bool { return n == "" })
 	slices.Sort(names)
 	var files []FileArg
 	for _, n := range slices.Compact(names) {

@@ -43,6 +43,9 @@ type Want struct {
 	// own description, which is kept in a Secret.
 	Commands []Command
 	Secret   string
+	// Apps are applications that were brought to the cluster after it was made,
+	// in order.
+	Apps []App
 	// Plugins are the work of the plugins, in order.
 	Plugins []extend.Work
 	// WaitSeconds bounds each wait; 0 is 600.
@@ -61,6 +64,19 @@ type Host struct {
 	Generation, Inputs string
 	// Kubeadm are kubeadm's documents for this machine.
 	Kubeadm string
+}
+
+// An App is a ClusterImage without a Kubernetes of its own on a cluster of
+// another image: the registries serve its container images too, and the first
+// master runs its start commands.
+type App struct {
+	Image Image
+	// Full is the image's manifest.
+	Full ocispec.Descriptor
+	// Generation is the digest of all that makes the rootfs on the first master,
+	// Inputs that of environment and Configs.
+	Generation, Inputs string
+	Commands           []Command
 }
 
 // Base is the directory of a machine that holds all of sealer.

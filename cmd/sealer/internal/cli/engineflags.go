@@ -25,6 +25,7 @@ type engineFlags struct {
 	skip                      []string
 	plan, kubeconfig, machine string
 	output                    output
+	app                       appFlags
 }
 
 func (c *engineFlags) flags(cmd *cobra.Command) {
@@ -74,7 +75,7 @@ var errDeclined = errors.New("nothing was changed")
 // terminal only additions go on by themselves.
 func (a *app) confirm(p *plan.Plan) error {
 	if !a.interactive() {
-		if p.Verb == plan.Create || p.Verb == plan.Join {
+		if p.Verb == plan.Create || p.Verb == plan.Join || p.Verb == plan.Deploy {
 			return nil
 		}
 		return usagef("%s takes something away: say --yes where nobody can be asked", p.Verb)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/clusterimage/sealer/cluster"
@@ -22,22 +23,27 @@ func (a *app) proved(ctx context.Context, o cluster.Options, f *spec.File, r *cl
 	if r.Ran == 0 {
 		patience = 0
 	}
+	images, err := cluster.Images(o.State, f)
+	if err != nil {
+		return err
+	}
+	names := strings.Join(images, ", ")
 	p, err := cluster.Prove(ctx, o, f, patience)
 	if err != nil {
-		err = fmt.Errorf("proof: the cluster stands, but could not be compared with image %s: %w", f.Cluster.Image, err)
-		return incompleteError{advise(err, "Make the proof where the API server answers: sealer check --proof --image "+f.Cluster.Image+"; --no-proof leaves it out")}
+		err = fmt.Errorf("proof: the cluster stands, but could not be compared with image %s: %w", names, err)
+		return incompleteError{advise(err, "Make the proof where the API server answers: sealer check --proof --image "+strings.Join(images, " --image ")+"; --no-proof leaves it out")}
 	}
-	fmt.Fprintf(a.Out, "proof: %s of %s come from %s\n", counted(len(p.Containers), "container", "containers"), counted(p.Pods, "pod", "pods"), f.Cluster.Image)
+	fmt.Fprintf(a.Out, "proof: %s of %s come from %s\n", counted(len(p.Containers), "container", "containers"), counted(p.Pods, "pod", "pods"), names)
 	printOpen(a.Out, p)
-	return notProved(p, f, filepath.Join(o.State, f.Cluster.Name, "proof.json"))
+	return notProved(p, names, filepath.Join(o.State, f.Cluster.Name, "proof.json"))
 }
 
 // notProved is the error of a proof that has strangers, or that did not see
-// everything. file has the whole proof.
-func notProved(p *proof.Report, f *spec.File, file string) error {
+// everything. names are the ClusterImages; file has the whole proof.
+func notProved(p *proof.Report, names, file string) error {
 	var errs []error
 	if n := len(p.Strangers); n > 0 {
-		errs = append(errs, incompleteError{fmt.Errorf("proof: the cluster stands, but %s not from %s", counted(n, "reference or container is", "references or containers are"), f.Cluster.Image)})
+		errs = append(errs, incompleteError{fmt.Errorf("proof: the cluster stands, but %s not from %s", counted(n, "reference or container is", "references or containers are"), names)})
 	}
 	if n := len(p.Unseen); n > 0 {
 		errs = append(errs, incompleteError{fmt.Errorf("proof: the cluster stands, but %s not looked at whole", counted(n, "node was", "nodes were"))})

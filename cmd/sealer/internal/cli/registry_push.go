@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/spf13/cobra"
 
 	"github.com/clusterimage/sealer/registry/mirror"
@@ -40,29 +43,7 @@ digest alone cannot be had then, and fails.`,
 				return err
 			}
 			return a.withStore(func(s *store.Store) error {
-				bar := a.newProgress(false)
-				pushed, lacking, err := transfer.PushMirrored(cmd.Context(), s, c, args[0], only.Platform, target, transfer.PushOptions{Progress: bar.transfer})
-				bar.Close()
-				for _, im := range pushed {
-					fmt.Fprintf(a.Out, "%s  %s\n", im.Reference, im.Digest)
-					if im.Reduced {
-						fmt.Fprintf(a.Err, "warning: %s: the registry takes no index whose platforms it has not all; it got one of those inside, with another digest\n", im.Reference)
-					}
-				}
-				for _, r := range lacking {
-					fmt.Fprintf(a.Err, "not pushed: %s: %s lists it and does not hold it\n", r.Familiar(), args[0])
-				}
-				if err == nil && len(lacking) > 0 {
-					err = advise(incompleteError{fmt.Errorf("registry push %s: %s", args[0], counted(len(lacking), "image is not inside", "images are not inside"))},
-						"Copy them to the registry by themselves, or build the image again")
-				}
-				if err == nil && len(pushed) == 0 {
-					fmt.Fprintf(a.Err, "%s holds no container image\n", args[0])
-				}
-				if errors.Is(err, remote.ErrSparse) {
-					return advise(err, "Build the image with --all-platforms, or push to a registry that takes sparse indexes")
-				}
-				return notFound(err)
+				return a.pushMirrored(cmd.Context(), s, c, args[0], only.Platform, target, a.Out)
 			})
 		},
 	}
@@ -71,4 +52,32 @@ digest alone cannot be had then, and fails.`,
 	_ = cmd.MarkFlagRequired("to") // fails only for an unknown flag
 	r.add(cmd.Flags())
 	return cmd
+}
+
+// pushMirrored copies the container images inside an image to a registry and
+// prints each to out.
+func (a *app) pushMirrored(ctx context.Context, s *store.Store, c *remote.Client, name string, p *ocispec.Platform, to mirror.Prefix, out io.Writer) error {
+	bar := a.newProgress(false)
+	pushed, lacking, err := transfer.PushMirrored(ctx, s, c, name, p, to, transfer.PushOptions{Progress: bar.transfer})
+	bar.Close()
+	for _, im := range pushed {
+		fmt.Fprintf(out, "%s  %s\n", im.Reference, im.Digest)
+		if im.Reduced {
+			fmt.Fprintf(a.Err, "warning: %s: the registry takes no index whose platforms it has not all; it got one of those inside, with another digest\n", im.Reference)
+		}
+	}
+	for _, r := range lacking {
+		fmt.Fprintf(a.Err, "not pushed: %s: %s lists it and does not hold it\n", r.Familiar(), name)
+	}
+	if err == nil && len(lacking) > 0 {
+		err = advise(incompleteError{fmt.Errorf("registry push %s: %s", name, counted(len(lacking), "image is not inside", "images are not inside"))},
+			"Copy them to the registry by themselves, or build the image again")
+	}
+	if err == nil && len(pushed) == 0 {
+		fmt.Fprintf(a.Err, "%s holds no container image\n", name)
+	}
+	if errors.Is(err, remote.ErrSparse) {
+		return advise(err, "Build the image with --all-platforms, or push to a registry that takes sparse indexes")
+	}
+	return notFound(err)
 }

@@ -37,10 +37,18 @@ Every change of a machine is in its journal before it is made. A run that was
 interrupted or that failed goes on where it was when the same command is given
 again; sealer delete --all puts everything back.
 
+An IMAGE without a Kubernetes of its own is an application. It goes onto a cluster
+that stands: the one of --cluster-name, or the only one that this machine has
+made. The masters' registries serve its images from then on, and the first master
+runs its start commands, each once. --kubeconfig names a cluster that sealer has not
+made: the images go to --registry, and this machine runs the start commands.
+
 ` + exitCodesHelp,
 		Example: `  sealer run kubernetes:v1.33.13
   sealer run my-app:v1 -m 10.0.0.1-10.0.0.3 -n 10.0.0.4,10.0.0.5 --pk ~/.ssh/id_ed25519
-  sealer run my-app:v1 -m 10.0.0.1 --dry-run`,
+  sealer run my-app:v1 -m 10.0.0.1 --dry-run
+  sealer run shop:v2 -c my-cluster
+  sealer run shop:v2 --kubeconfig ~/.kube/config --registry harbor.example.com/shop`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.completeImages,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -59,7 +67,8 @@ again; sealer delete --all puts everything back.
 	c.flags(cmd)
 	c.proofFlag(cmd)
 	cmd.Flags().StringVar(&c.plan, "plan", "", "write the plan of --dry-run to this `file`, for sealer apply --plan")
-	cmd.Flags().StringVar(&c.kubeconfig, "kubeconfig", "", "write the kubeconfig to this `file`")
+	cmd.Flags().StringVar(&c.kubeconfig, "kubeconfig", "", "write the kubeconfig to this `file`; of an application: the cluster that it goes onto")
+	c.app.flags(cmd)
 	c.output.flags(cmd, "text")
 	return cmd
 }
@@ -100,7 +109,20 @@ changed since.
 // apply makes a cluster of flags and files.
 func (a *app) apply(ctx context.Context, s *clusterFlags, c *engineFlags) error {
 	return a.withStore(func(st *store.Store) error {
-		f, err := a.wanted(ctx, st, s)
+		layers, err := s.layers(a)
+		if err != nil {
+			return err
+		}
+		if image := spec.Merge(layers...).Cluster.Image; image != "" {
+			app, err := cluster.IsApplication(ctx, st, image)
+			if err != nil {
+				return notFound(err)
+			}
+			if app {
+				return a.runApplication(ctx, st, s, c, layers)
+			}
+		}
+		f, err := a.wanted(ctx, st, layers)
 		if err != nil {
 			return err
 		}
@@ -112,14 +134,10 @@ func (a *app) apply(ctx context.Context, s *clusterFlags, c *engineFlags) error 
 	})
 }
 
-// wanted is the Clusterfile that the flags, the Clusterfile and the image's own
-// make together.
-func (a *app) wanted(ctx context.Context, st *store.Store, s *clusterFlags) (*spec.File, error) {
+// wanted is the Clusterfile that the user's settings and the image's own make
+// together.
+func (a *app) wanted(ctx context.Context, st *store.Store, layers []*spec.File) (*spec.File, error) {
 	local, err := fleet.LocalAddress()
-	if err != nil {
-		return nil, err
-	}
-	layers, err := s.layers(a)
 	if err != nil {
 		return nil, err
 	}
@@ -154,23 +172,24 @@ func (a *app) applied(ctx context.Context, o cluster.Options, f *spec.File, c *e
 	if r != nil && c.dryRun && err == nil {
 		return a.printPlan(r.Plan, c)
 	}
-	if r != nil && r.Kubeconfig != nil {
+	if r != nil && r.Kubeconfig != nil && o.Add == nil {
 		if werr := a.writeKubeconfig(o.State, f.Cluster.Name, c.kubeconfig, r.Kubeconfig); werr != nil {
 			err = errors.Join(err, werr)
 		}
 	}
-	if errors.Is(err, cluster.ErrApplication) {
-		return advise(err, "Build it FROM a base image and run that; or bring its images to the cluster's registry with sealer registry push, and run its start commands there")
+	next := "The same command goes on where it stopped; sealer delete --all -c " + f.Cluster.Name + " puts everything back"
+	if o.Add != nil {
+		next = "The same command goes on where it stopped"
 	}
 	if errors.Is(err, cluster.ErrImages) {
 		return incompleteError{err}
 	}
 	if errors.Is(err, cluster.ErrPartly) {
-		return incompleteError{advise(err, "The same command goes on where it stopped; sealer delete --all -c "+f.Cluster.Name+" puts everything back")}
+		return incompleteError{advise(err, next)}
 	}
 	if err != nil {
 		if r != nil && r.Ran > 0 {
-			return advise(err, "The same command goes on where it stopped; sealer delete --all -c "+f.Cluster.Name+" puts everything back")
+			return advise(err, next)
 		}
 		return notFound(err)
 	}
