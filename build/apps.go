@@ -16,6 +16,7 @@ import (
 	"github.com/clusterimage/sealer/image"
 	"github.com/clusterimage/sealer/kubefile"
 	"github.com/clusterimage/sealer/layer"
+	"github.com/clusterimage/sealer/registry/chart"
 )
 
 const (
@@ -42,17 +43,21 @@ func (pb *platformBuild) planApp(ctx context.Context, in *kubefile.App) (step, e
 	st := &appStep{in: in}
 	var inputs []input
 	var errs []error
-	missing := false // a source is not looked at by a build that fails anyway
+	b, version := pb.b, "" // of a chart from elsewhere
+	missing := false       // a source is not looked at by a build that fails anyway
 	for _, src := range in.Sources {
 		var found []input
 		var err error
 		if local, ok := strings.CutPrefix(src, "local://"); ok {
-			found, err = pb.b.local(local)
+			found, err = b.local(local)
 		} else {
-			found, err = pb.b.fetch(ctx, src, &kubefile.Copy{At: in.At})
+			found, err = b.fetch(ctx, src, &kubefile.Copy{At: in.At})
 		}
 		if err != nil {
 			errs = append(errs, pb.fault(in, fmt.Sprintf("%s: %v", redacted(src), err), fixFor(err), err))
+		}
+		if s, err := chart.Parse(src); err == nil && b.charts[s] != nil {
+			version = b.charts[s].Pin.Version
 		}
 		missing = missing || len(found) == 0
 		inputs = append(inputs, found...)
@@ -63,7 +68,7 @@ func (pb *platformBuild) planApp(ctx context.Context, in *kubefile.App) (step, e
 	// An application of the base with this name is replaced, files and all.
 	replaced := pb.app(in.Name) != nil
 	pb.config.Applications = slices.DeleteFunc(pb.config.Applications, func(a image.Application) bool { return a.Name == in.Name })
-	pb.config.Applications = append(pb.config.Applications, image.Application{Name: in.Name})
+	pb.config.Applications = append(pb.config.Applications, image.Application{Name: in.Name, Version: version})
 	dir := image.AppDir(in.Name)
 	err := st.walk(pb, inputs, dir)
 	if err != nil {

@@ -13,11 +13,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/clusterimage/sealer/imagelist"
 	"github.com/clusterimage/sealer/kubefile"
 	"github.com/clusterimage/sealer/parser"
+	"github.com/clusterimage/sealer/registry/chart"
 	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/remote"
@@ -90,13 +92,15 @@ type builder struct {
 	log   *slog.Logger
 
 	locked    imagelist.Lock
-	locksFrom bool           // locked has the images of FROM
-	bases     imagelist.Lock // the digests of FROM
-	checking  bool           // Check: nothing is fetched
-	failing   bool           // a fault is known: nothing more is fetched
+	locksFrom bool                     // locked has the images of FROM
+	bases     map[string]digest.Digest // of FROM
+	checking  bool                     // Check: nothing is fetched
+	failing   bool                     // a fault is known: nothing more is fetched
 	pulled    map[ref.Reference]bool
 	closers   []func() error // in reverse order
 	fetched   map[string]fetched
+	charts    map[chart.Source]*chart.Fetched // brought by this build
+	fetcher   *chart.Fetcher
 	shared    []*sharedCache
 	temp      string // directory of fetched sources
 
@@ -107,7 +111,7 @@ type builder struct {
 }
 
 func newBuilder(s *store.Store, c *remote.Client, o Options) (*builder, error) {
-	b := &builder{s: s, c: c, o: o, log: o.Logger, pulled: map[ref.Reference]bool{}, bases: imagelist.Lock{}, fetched: map[string]fetched{}, warned: map[string]bool{}, result: &Result{}}
+	b := &builder{s: s, c: c, o: o, log: o.Logger, pulled: map[ref.Reference]bool{}, bases: map[string]digest.Digest{}, charts: map[chart.Source]*chart.Fetched{}, fetched: map[string]fetched{}, warned: map[string]bool{}, result: &Result{}}
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}

@@ -50,7 +50,7 @@ func (pb *platformBuild) planCopy(ctx context.Context, in *kubefile.Copy) (step,
 			h := heredocs[0]
 			heredocs = heredocs[1:]
 			found = []input{{Source: kubefile.Source{Path: src, Name: h.Name, Inline: true}, data: []byte(h.Body())}}
-		case isGit(src), kubefile.IsURL(src):
+		case isGit(src), kubefile.IsURL(src), kubefile.IsChart(src):
 			found, err = pb.b.fetch(ctx, src, in)
 		default:
 			found, err = pb.b.local(src)
@@ -111,7 +111,7 @@ func fixFor(err error) string {
 // local finds a source of the build context.
 func (b *builder) local(src string) ([]input, error) {
 	if scheme, _, ok := strings.Cut(src, "://"); ok {
-		return nil, fmt.Errorf("%s:// is nothing that can be copied: write a path in the build context, an http(s) URL or a git repository", scheme)
+		return nil, fmt.Errorf("%s:// is nothing that can be copied: write a path in the build context, an http(s) URL, a git repository, or a chart as oci:// or repo+https://", scheme)
 	}
 	names, literal, err := b.ctx.glob(src)
 	if err != nil {

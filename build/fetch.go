@@ -55,6 +55,9 @@ func (f fetched) check(in *kubefile.Copy) error {
 // fetch brings a URL or a git repository into a temporary directory. Platforms
 // and instructions that want the same source share the directory.
 func (b *builder) fetch(ctx context.Context, src string, in *kubefile.Copy) ([]input, error) {
+	if kubefile.IsChart(src) {
+		return b.fetchChart(ctx, src, in)
+	}
 	if b.checking || b.failing {
 		return nil, nil
 	}

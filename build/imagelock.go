@@ -49,7 +49,7 @@ func (b *builder) pinBase(name ref.Reference) (ref.Reference, error) {
 	if !b.o.Locked || name.Digest != "" {
 		return name, nil
 	}
-	d, ok := b.locked[name.String()]
+	d, ok := b.locked.Images[name.String()]
 	switch {
 	case ok:
 		name.Digest = d
@@ -77,7 +77,7 @@ func (b *builder) pin(reqs []mirror.Request, private string) error {
 		if from.Registry == private {
 			continue
 		}
-		d, ok := b.locked[from.String()]
+		d, ok := b.locked.Images[from.String()]
 		if !ok {
 			errs = append(errs, fmt.Errorf("%s %w %s; asked for by %s", from.Familiar(), ErrNotLocked, b.lockFile(), strings.Join(reqs[i].Asked, ", ")))
 			continue
@@ -99,19 +99,22 @@ func fetchedFrom(q mirror.Request) ref.Reference {
 }
 
 // writeLock writes the lock file, if Options.Lock asks for it: the images
-// mirrored for any platform.
+// mirrored for any platform, and the charts that were fetched.
 func (b *builder) writeLock() error {
 	if !b.o.Lock || b.o.DryRun {
 		return nil
 	}
-	lock := maps.Clone(b.bases)
+	lock := imagelist.Lock{Images: maps.Clone(b.bases), Charts: map[string]imagelist.LockedChart{}}
+	for s, f := range b.charts {
+		lock.Charts[s.String()] = imagelist.LockedChart{Version: f.Pin.Version, Digest: f.Pin.Digest}
+	}
 	for _, im := range b.result.Images {
 		if im.Mirror == nil {
 			continue
 		}
 		for _, m := range im.Mirror.Images {
 			if m.Err == nil && !m.SatisfiedBelow && m.Descriptor.Digest != "" {
-				lock[fetchedFrom(m.Request).String()] = m.Descriptor.Digest
+				lock.Images[fetchedFrom(m.Request).String()] = m.Descriptor.Digest
 			}
 		}
 	}

@@ -168,8 +168,8 @@ func (cp *Copy) check(c *checker) {
 		if !sha256Sum.MatchString(cp.Checksum) {
 			c.bad(fmt.Sprintf("--checksum=%s is no checksum", cp.Checksum), "--checksum=sha256: and 64 hexadecimal digits")
 		}
-		if len(cp.Sources) != 1 || c.plain(cp.Sources[0]) && !IsURL(cp.Sources[0]) {
-			c.bad("--checksum needs exactly one source, an http(s) URL", "split the instruction")
+		if len(cp.Sources) != 1 || c.plain(cp.Sources[0]) && !IsURL(cp.Sources[0]) && !IsChart(cp.Sources[0]) {
+			c.bad("--checksum needs exactly one source, an http(s) URL or a chart", "split the instruction")
 		}
 	}
 }
@@ -177,6 +177,12 @@ func (cp *Copy) check(c *checker) {
 // IsURL reports whether a source is an http or https URL.
 func IsURL(s string) bool {
 	return strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://")
+}
+
+// IsChart reports whether a source is a chart of a registry (oci://) or of a
+// chart repository (repo+https://).
+func IsChart(s string) bool {
+	return strings.HasPrefix(s, "oci://") || strings.HasPrefix(s, "repo+")
 }
 
 func (r *Run) check(c *checker) {
@@ -248,8 +254,8 @@ func (a *App) check(c *checker) {
 		switch local, ok := strings.CutPrefix(s, "local://"); {
 		case ok && local == "":
 			c.bad("a source local:// has no path", "local://PATH, relative to the build context")
-		case !ok && !IsURL(s) && c.plain(s):
-			c.bad(fmt.Sprintf("source %s has no scheme", s), "write local://"+strings.TrimPrefix(s, "/")+", http://... or https://...")
+		case !ok && !IsURL(s) && !IsChart(s) && c.plain(s):
+			c.bad(fmt.Sprintf("source %s has no scheme", s), "write local://"+strings.TrimPrefix(s, "/")+", http://..., https://..., or for a chart oci://... or repo+https://...")
 		}
 	}
 }

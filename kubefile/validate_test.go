@@ -66,8 +66,8 @@ func TestInstructions(t *testing.T) {
 		"checksum, variable": {cp(kubefile.Copy{Sources: []string{"$url"}, Checksum: "$sum"}), ""},
 		"checksum, later":    {cp(kubefile.Copy{Sources: []string{"$url"}, Checksum: sum}), ""},
 		"checksum, short":    {cp(kubefile.Copy{Sources: []string{"https://x.io/a"}, Checksum: sum[:70]}), "--checksum=" + sum[:70] + " is no checksum"},
-		"checksum, file":     {cp(kubefile.Copy{Checksum: sum}), "--checksum needs exactly one source, an http(s) URL"},
-		"checksum, two":      {cp(kubefile.Copy{Sources: []string{"https://x.io/a", "https://x.io/b"}, Checksum: sum}), "--checksum needs exactly one source, an http(s) URL"},
+		"checksum, file":     {cp(kubefile.Copy{Checksum: sum}), "--checksum needs exactly one source, an http(s) URL or a chart"},
+		"checksum, two":      {cp(kubefile.Copy{Sources: []string{"https://x.io/a", "https://x.io/b"}, Checksum: sum}), "--checksum needs exactly one source, an http(s) URL or a chart"},
 		"run":                {&kubefile.Run{At: 2, Command: "x", Network: "default"}, ""},
 		"run, JSON":          {&kubefile.Run{At: 2, Args: []string{"x"}, Network: "host"}, ""},
 		"run, none":          {&kubefile.Run{At: 2, Command: " '' "}, "the command is missing"},
@@ -133,7 +133,7 @@ func TestFixes(t *testing.T) {
 		"CNI a local://PATH":     &kubefile.App{At: 2, Kind: "CNI", Name: "a"},
 		`APPCMDS a ["c1", "c2"]`: &kubefile.AppCmds{At: 2, Name: "a"},
 		"APPENV a k=v ...":       &kubefile.AppEnv{At: 2, Name: "a"},
-		"write local://etc/x, http://... or https://...": &kubefile.App{At: 2, Kind: "APP", Name: "a", Sources: []string{"/etc/x"}},
+		"write local://etc/x, http://..., https://..., or for a chart oci://... or repo+https://...": &kubefile.App{At: 2, Kind: "APP", Name: "a", Sources: []string{"/etc/x"}},
 	} {
 		f := &kubefile.File{Instructions: []kubefile.Instruction{&kubefile.From{At: 1, Image: "scratch"}, in}}
 		if faults := f.Faults(); len(faults) != 1 || faults[0].Fix != want {

@@ -182,7 +182,7 @@ Kubefile:9: RUN: --mount=type=cache is not supported: only type=secret is; COPY 
 Kubefile:10: RUN: --mount=type=secret has no id: add id=NAME, and give --secret id=NAME,src=FILE to sealer build
 Kubefile:11: ARG: "1" is no name for a variable: use letters, digits and _
 Kubefile:12: APP: "a/b" is no name for an application: use letters, digits, '.', '_' and '-'
-Kubefile:13: APP: source x has no scheme: write local://x, http://... or https://...
+Kubefile:13: APP: source x has no scheme: write local://x, http://..., https://..., or for a chart oci://... or repo+https://...
 Kubefile:14: APP: a source local:// has no path: local://PATH, relative to the build context`},
 		{"duplicates", from + "APP a local://x\nCNI a local://y\nLAUNCH a a\nLAUNCH a\n", "Kubefile:3: CNI: application a stands in line 2 already: give it another name, or put the sources into one instruction\nKubefile:4: LAUNCH: application a stands twice: keep one\nKubefile:5: LAUNCH: it stands in line 4 already: keep one"},
 		{"LAUNCH excludes", from + "APP a local://x\nCMD b\nLAUNCH a\nCMDS [\"c\"]\n", "Kubefile:3: CMD: LAUNCH in line 4 excludes it: put the command into an APPCMDS, or drop LAUNCH\nKubefile:5: CMDS: LAUNCH in line 4 excludes it: put the command into an APPCMDS, or drop LAUNCH"},

@@ -23,6 +23,7 @@ var allowed = map[string][]string{
 	"parser":            {"kubefile"},
 	"imagelist":         {"registry/ref", "registry/platform"},
 	"registry/remote":   {"registry/ref", "registry/platform"},
+	"registry/chart":    {"registry/remote", "registry/ref"},
 	"registry/mirror":   {"registry/remote", "registry/tree", "registry/ref", "registry/platform"},
 	"registry":          {"registry/tree", "registry/ref", "registry/platform"},
 	"image/imagetest":   {"image"},
@@ -43,7 +44,7 @@ var allowed = map[string][]string{
 	// Makes the files of make bench-build; a program.
 	"build/benchcontext": nil,
 	"build": {
-		"kubefile", "parser", "imagelist", "image", "layer", "rootfs", "store", "registry", "registry/mirror", "registry/remote",
+		"kubefile", "parser", "imagelist", "image", "layer", "rootfs", "store", "registry", "registry/chart", "registry/mirror", "registry/remote",
 		"registry/tree", "registry/ref", "registry/platform", "redirect/kyverno", "build/sandbox", "transfer",
 	},
 	"registry/registrytest": {"registry/ref", "registry/platform", "registry/tree"},

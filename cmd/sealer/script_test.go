@@ -52,23 +52,26 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			e.Values[upstreamsKey] = upstreams{}
+			e.Values[chartReposKey] = map[string]*chartRepo{}
 			e.Values[machinesKey] = map[string]*fakeMachine{}
 			return collectRaces(e)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exitcode": exitcode,
-			"upstream": startUpstream,
-			"fault":    injectFault,
-			"requests": countRequests,
-			"notemps":  noTemporaries,
-			"ready":    waitReady,
-			"cluster":  startCluster,
-			"kubeapi":  kubeapi,
-			"snapshot": snapshot,
-			"killrun":  killrun,
-			"get":      get,
-			"machine":  startMachine,
-			"machines": changeMachine,
+			"exitcode":  exitcode,
+			"upstream":  startUpstream,
+			"fault":     injectFault,
+			"requests":  countRequests,
+			"notemps":   noTemporaries,
+			"ready":     waitReady,
+			"chartpush": chartpush,
+			"chartrepo": chartrepo,
+			"cluster":   startCluster,
+			"kubeapi":   kubeapi,
+			"snapshot":  snapshot,
+			"killrun":   killrun,
+			"get":       get,
+			"machine":   startMachine,
+			"machines":  changeMachine,
 		},
 		Condition:          condition,
 		RequireUniqueNames: true,

@@ -3,12 +3,14 @@ package registrytest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"sync"
 
 	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/tree"
@@ -160,4 +162,21 @@ func (u *Upstream) call(method, path, contentType string, body []byte) *answer {
 	a := newAnswer()
 	u.app.ServeHTTP(a, r)
 	return a
+}
+
+// AddChart serves a Helm chart, packed, as Helm pushes one: its config is what
+// Chart.yaml says, as JSON. It returns the digest of the manifest.
+func (u *Upstream) AddChart(repository, tag string, config, archive []byte) (digest.Digest, error) {
+	manifest := ocispec.Manifest{MediaType: ocispec.MediaTypeImageManifest}
+	manifest.SchemaVersion = 2
+	manifest.Config = ocispec.Descriptor{MediaType: "application/vnd.cncf.helm.config.v1+json", Digest: digest.FromBytes(config), Size: int64(len(config))}
+	manifest.Layers = []ocispec.Descriptor{
+		{MediaType: "application/vnd.cncf.helm.chart.content.v1.tar+gzip", Digest: digest.FromBytes(archive), Size: int64(len(archive))},
+	}
+	b := encode(manifest)
+	err := errors.Join(u.upload(repository, manifest.Config.Digest, config), u.upload(repository, manifest.Layers[0].Digest, archive))
+	if err == nil {
+		err = u.put("/v2/"+repository+"/manifests/"+tag, manifest.MediaType, b)
+	}
+	return digest.FromBytes(b), err
 }

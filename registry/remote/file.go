@@ -1,0 +1,137 @@
+package remote
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/containers/image/v5/pkg/sysregistriesv2"
+
+	"github.com/clusterimage/sealer/registry/ref"
+)
+
+const (
+	maxTags     = 100_000 // of one repository
+	maxTagPages = 1000
+	maxTagPage  = 4 << 20 // bytes
+)
+
+// Tags returns all tags of r's repository, in the registry's order.
+func (c *Client) Tags(ctx context.Context, r ref.Reference) (tags []string, err error) {
+	err = c.read(ctx, r, func(c *Client, t target) error {
+		tags = nil
+		next := "/v2/" + t.repository + "/tags/list?n=1000"
+		for range maxTagPages {
+			page, link, err := c.tagPage(ctx, t, next)
+			if err != nil {
+				return err
+			}
+			tags = append(tags, page...)
+			switch {
+			case link == "":
+				return nil
+			case len(tags) > maxTags:
+				return fmt.Errorf("%s: more than %d tags: %w", t, maxTags, ErrUnsupported)
+			}
+			next = link
+		}
+		return fmt.Errorf("%s: the list of tags does not come to an end: %w", t, ErrUnsupported)
+	})
+	return tags, err
+}
+
+// tagPage reads one page of a list of tags, and the place of the next.
+func (c *Client) tagPage(ctx context.Context, t target, path string) (tags []string, next string, err error) {
+	var page struct {
+		Tags []string `json:"tags"`
+	}
+	b, header, err := c.readAll(ctx, t, request{method: http.MethodGet, path: path, scope: pullScope(t.repository)}, maxTagPage)
+	if err == nil {
+		err = json.Unmarshal(b, &page)
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("list the tags of %s: %w", t, err)
+	}
+	link, rel, _ := strings.Cut(header.Get("Link"), ";")
+	if link = strings.Trim(strings.TrimSpace(link), "<>"); !strings.Contains(rel, "next") {
+		link = ""
+	}
+	return page.Tags, link, nil
+}
+
+// File returns the file at an http(s) URL, which has at most limit bytes. The
+// rules of registries hold for its host: certificates, plain http only where the
+// host is said to be insecure, the credentials of the auth files, no credential
+// for the target of a redirect. The error wraps ErrUnsupported for a URL with a
+// password in it, and for a file that is too large.
+func (c *Client) File(ctx context.Context, rawURL string, limit int64) ([]byte, error) {
+	u, err := url.Parse(rawURL)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
+		return nil, fmt.Errorf("no http(s) URL: %w", ErrUnsupported)
+	case u.User != nil:
+		return nil, fmt.Errorf("a URL with a user: credentials belong into an auth file, by sealer login %s: %w", u.Host, ErrUnsupported)
+	}
+	conf, err := sysregistriesv2.FindRegistry(c.sys, u.Host)
+	if err != nil {
+		return nil, fmt.Errorf("read registries.conf: %w", err)
+	}
+	if conf != nil && conf.Blocked {
+		return nil, fmt.Errorf("%s: %w", u.Host, ErrBlocked)
+	}
+	h, err := c.host(u.Host, conf != nil && conf.Insecure)
+	if err != nil {
+		return nil, err
+	}
+	if u.Scheme == "http" && !h.insecure {
+		return nil, fmt.Errorf("%s: %w", u.Host, ErrPlainHTTP)
+	}
+	t, q := target{host: h}, request{method: http.MethodGet, path: u.RequestURI(), header: http.Header{}}
+	b, _, err := c.readAll(ctx, t, q, limit)
+	if !errors.Is(err, ErrUnauthorized) {
+		return b, err
+	}
+	// Some repositories refuse without a challenge: helm tells them the password
+	// at once.
+	cred, credErr := c.credentials(t)
+	if credErr != nil || cred == nil || cred.Username == "" {
+		return nil, err
+	}
+	q.header.Set("Authorization", basic(*cred))
+	b, _, err = c.readAll(ctx, t, q, limit)
+	return b, err
+}
+
+// readAll sends q and reads the answer, of at most limit bytes. A transfer that
+// breaks off begins again.
+func (c *Client) readAll(ctx context.Context, t target, q request, limit int64) (b []byte, header http.Header, err error) {
+	err = c.retry(ctx, func(int) (bool, error) {
+		resp, err := c.once(ctx, t, q)
+		if err != nil {
+			return false, err
+		}
+		defer resp.Body.Close()
+		op := describe(q.method, resp.Request.URL)
+		if resp.ContentLength > limit {
+			return false, fmt.Errorf("%s: %d bytes, the limit is %d: %w", op, resp.ContentLength, limit, ErrUnsupported)
+		}
+		b, err = io.ReadAll(io.LimitReader(resp.Body, limit+1))
+		switch {
+		case err != nil:
+			return len(b) >= progress, fmt.Errorf("%s: %w", op, truncated(err))
+		case int64(len(b)) > limit:
+			return false, fmt.Errorf("%s: more than %d bytes: %w", op, limit, ErrUnsupported)
+		}
+		header = resp.Header
+		return false, nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return b, header, nil
+}
