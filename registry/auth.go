@@ -24,6 +24,14 @@ type users struct {
 	known map[string][sha256.Size]byte // user -> hash of the password that bcrypt accepted
 }
 
+// optionalUsers is readUsers; no file means nil, which lets everybody in.
+func optionalUsers(file string) (*users, error) {
+	if file == "" {
+		return nil, nil
+	}
+	return readUsers(file)
+}
+
 // readUsers reads "user:hash" lines, with hashes as "htpasswd -B" makes them.
 // Blank lines and # comments are passed over.
 func readUsers(file string) (*users, error) {

@@ -1,18 +1,10 @@
 package registry
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"fmt"
 	"log/slog"
-	"math/big"
-	"net"
 	"os"
-	"slices"
 	"sync"
 	"time"
 )
@@ -73,49 +65,4 @@ func (k *keyPair) states() (out [2]state) {
 		}
 	}
 	return out
-}
-
-// selfSign makes a certificate, which is its own CA, for hosts, this machine's
-// name and localhost.
-func selfSign(hosts []string) (tls.Certificate, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("make certificate: %w", err)
-	}
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("make certificate: %w", err)
-	}
-	c := &x509.Certificate{
-		SerialNumber:          serial,
-		Subject:               pkix.Name{CommonName: "sealer registry"},
-		NotBefore:             time.Now().Add(-time.Hour), // clocks differ
-		NotAfter:              time.Now().Add(selfSigned),
-		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		IsCA:                  true,
-		BasicConstraintsValid: true,
-		IPAddresses:           []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
-	}
-	hosts = append(hosts, "localhost")
-	if name, err := os.Hostname(); err == nil {
-		hosts = append(hosts, name)
-	}
-	for _, h := range hosts {
-		if name, _, err := net.SplitHostPort(h); err == nil {
-			h = name
-		}
-		if ip := net.ParseIP(h); ip != nil {
-			if !ip.IsUnspecified() {
-				c.IPAddresses = append(c.IPAddresses, ip)
-			}
-		} else if h != "" && !slices.Contains(c.DNSNames, h) {
-			c.DNSNames = append(c.DNSNames, h)
-		}
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
-	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("make certificate: %w", err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
 }

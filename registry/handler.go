@@ -1,13 +1,14 @@
 package registry
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/distribution/distribution/v3/configuration"
@@ -43,39 +44,42 @@ type Options struct {
 	Htpasswd string
 	// Logger gets a line for each request; nil discards.
 	Logger *slog.Logger
+	// Release is called when the layers are no longer read; nil for nothing.
+	Release func() error
+	// Linger is how long content is still found by digest after Replace; 0 is 10
+	// minutes.
+	Linger time.Duration
 }
 
 // A Handler serves the registry API of the OCI distribution specification,
 // read-only, and HealthPath and MetricsPath. It is safe for concurrent use.
 type Handler struct {
-	app     *handlers.App
-	layers  *layers
-	names   *names
-	users   *users // nil lets everybody
-	metrics *metrics
-	log     *slog.Logger
+	contents contents
+	users    atomic.Pointer[users] // nil lets everybody
+	metrics  *metrics
+	log      *slog.Logger
 }
 
 // NewHandler serves the registry trees below the layer directories, lowest first.
-// Directories without a tree are passed over. The caller closes the Handler. ctx
-// carries values only: its end does not stop the handler.
+// Directories without a tree are passed over. The caller closes the Handler;
+// after an error o.Release is the caller's to call. ctx carries values only: its
+// end does not stop the handler.
 func NewHandler(ctx context.Context, layers []string, o Options) (*Handler, error) {
 	if o.Logger == nil {
 		o.Logger = discard()
 	}
-	l, err := openLayers(layers)
+	users, err := optionalUsers(o.Htpasswd)
 	if err != nil {
 		return nil, err
 	}
-	h := &Handler{layers: l, names: newNames(l, o), metrics: newMetrics(), log: o.Logger}
-	if o.Htpasswd != "" {
-		if h.users, err = readUsers(o.Htpasswd); err != nil {
-			return nil, errors.Join(err, l.close())
-		}
+	c, err := openContent(ctx, layers, o)
+	if err != nil {
+		return nil, err
 	}
-	if h.app, err = newApp(quieten(context.WithoutCancel(ctx), o.Logger), l); err != nil {
-		return nil, errors.Join(err, l.close())
-	}
+	h := &Handler{metrics: newMetrics(), log: o.Logger}
+	h.contents.linger, h.contents.log = cmp.Or(o.Linger, defaultLinger), o.Logger
+	h.users.Store(users)
+	h.contents.replace(c)
 	return h, nil
 }
 
@@ -106,7 +110,7 @@ func newApp(ctx context.Context, l *layers) (app *handlers.App, err error) {
 
 // Close releases the layers. Requests must have ended.
 func (h *Handler) Close() error {
-	if err := errors.Join(h.app.Shutdown(), h.layers.close()); err != nil {
+	if err := h.contents.close(); err != nil {
 		return fmt.Errorf("close registry: %w", err)
 	}
 	return nil
@@ -128,11 +132,17 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve answers r and returns the name of the endpoint.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) string {
+	all, done := h.contents.use()
+	defer done()
+	if len(all) == 0 {
+		http.Error(w, "closed", http.StatusServiceUnavailable)
+		return "closed"
+	}
 	if r.URL.Path == HealthPath {
-		h.health(w)
+		health(w, all[0])
 		return "health"
 	}
-	if h.users != nil && !h.users.allow(r) {
+	if users := h.users.Load(); users != nil && !users.allow(r) {
 		w.Header().Set("WWW-Authenticate", `Basic realm="sealer"`)
 		refuse(w, errcode.ErrorCodeUnauthorized)
 		return "denied"
@@ -147,11 +157,11 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) string {
 		return "refused"
 	}
 	if !ok { // the base, the catalog, and paths that distribution answers with 404
-		h.pass(w, r)
+		h.pass(w, r, all[0])
 		return "base"
 	}
 	endpoint := q.kind.String()
-	repository, ok := h.names.find(r.URL.Query().Get("ns"), q.name, q.kind, q.reference)
+	c, repository, ok := find(all, r.URL.Query().Get("ns"), q)
 	if !ok {
 		unknown(w, q)
 		return endpoint
@@ -163,21 +173,21 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) string {
 	}
 	switch q.kind {
 	case manifests:
-		h.pass(w, acceptAll(r))
+		h.pass(w, acceptAll(r), c)
 	case blobs:
-		serveBlob(w, r, q.reference, h.pass)
+		serveBlob(w, r, q.reference, func(w http.ResponseWriter, r *http.Request) { h.pass(w, r, c) })
 	default:
-		h.pass(w, r)
+		h.pass(w, r, c)
 	}
 	return endpoint
 }
 
-func (h *Handler) pass(w http.ResponseWriter, r *http.Request) {
-	h.app.ServeHTTP(w, r.WithContext(quieten(r.Context(), h.log)))
+func (h *Handler) pass(w http.ResponseWriter, r *http.Request, c *content) {
+	c.app.ServeHTTP(w, r.WithContext(quieten(r.Context(), h.log)))
 }
 
-func (h *Handler) health(w http.ResponseWriter) {
-	for _, d := range h.layers.roots {
+func health(w http.ResponseWriter, c *content) {
+	for _, d := range c.layers.roots {
 		if !d.whole() {
 			http.Error(w, "a layer is gone or cannot be read", http.StatusServiceUnavailable)
 			return

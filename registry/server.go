@@ -22,10 +22,17 @@ type ServerOptions struct {
 	// both or neither. When they are replaced, new connections get the new
 	// certificate.
 	CertFile, KeyFile string
-	// SelfSigned makes the server speak https with a new certificate for the
-	// address, this host's name, localhost and Hosts.
+	// SelfSigned makes the server speak https with a certificate of its own CA,
+	// for localhost, this machine's names, the address (each address of the
+	// machine, where it listens on all of them), every address of the machine at
+	// which a client reaches it, and Hosts, which are names or addresses. It is
+	// renewed in time.
 	SelfSigned bool
 	Hosts      []string
+	// CAFile is the PEM file, with mode 0600, of that CA's certificate and key. It
+	// is made when it is missing or about to expire. "" is a CA that lives as long
+	// as the Server.
+	CAFile string
 	// Grace is how long Serve waits for running requests at the end; 0 is 10
 	// seconds.
 	Grace time.Duration
@@ -45,7 +52,6 @@ type Server struct {
 const (
 	defaultAddr  = "127.0.0.1:5000"
 	defaultGrace = 10 * time.Second
-	selfSigned   = 365 * 24 * time.Hour // life of a self-signed certificate
 )
 
 // Listen opens the address for h. The caller calls Serve or Close.
@@ -89,16 +95,12 @@ func (s *Server) useTLS(o ServerOptions) error {
 		}
 		c.GetCertificate = files.get
 	case o.SelfSigned:
-		host, _, err := net.SplitHostPort(s.Addr())
+		i, err := newIssuer(s.listener.Addr(), o)
 		if err != nil {
-			return fmt.Errorf("listen: %w", err)
+			return fmt.Errorf("self-signed certificate: %w", err)
 		}
-		cert, err := selfSign(append([]string{host}, o.Hosts...))
-		if err != nil {
-			return err
-		}
-		s.pem = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Certificate[0]})
-		c.Certificates = []tls.Certificate{cert}
+		s.pem = pem.EncodeToMemory(&pem.Block{Type: pemCertificate, Bytes: i.ca.Raw})
+		c.GetCertificate = i.get
 	default:
 		return nil
 	}
@@ -118,8 +120,8 @@ func (s *Server) URL() string {
 	return "http://" + s.Addr()
 }
 
-// Certificate returns a self-signed certificate as PEM, for clients to trust;
-// nil without ServerOptions.SelfSigned.
+// Certificate returns the certificate of the server's own CA as PEM, for clients
+// to trust; nil without ServerOptions.SelfSigned.
 func (s *Server) Certificate() []byte { return s.pem }
 
 // Serve answers requests until ctx ends, waits for running requests as long as

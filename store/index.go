@@ -59,6 +59,16 @@ func (s *Store) readIndex() (*ocispec.Index, error) {
 	return idx, nil
 }
 
+// IndexInfo describes the file that lists the images, which is another file after
+// each change of a name or an image. It is nil in an empty store.
+func (s *Store) IndexInfo() os.FileInfo {
+	fi, err := os.Stat(s.path("image", ocispec.ImageIndexFile))
+	if err != nil {
+		return nil
+	}
+	return fi
+}
+
 // checkLayout refuses a store whose layout a later sealer, or something else,
 // has written: it would be read wrong, and spoilt by the next write.
 func (s *Store) checkLayout() error {

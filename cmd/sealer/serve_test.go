@@ -29,13 +29,14 @@ func waitReady(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Fatalf("%s did not appear", args[1])
 }
 
-// get CODE [-user USER:PASSWORD] [-method METHOD] [-range RANGE] URL asks for
-// URL and fails unless the answer is CODE. stdout is the digest of the body,
+// get CODE [-user USER:PASSWORD] [-method METHOD] [-range RANGE] [-within TIME] URL
+// asks for URL and fails unless the answer is CODE, within TIME at last. stdout is the digest of the body,
 // its length, the headers, and the body if it is text.
 func get(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 || len(args)%2 != 0 {
-		ts.Fatalf("usage: get CODE [-user USER:PASSWORD] [-method METHOD] [-range RANGE] URL")
+		ts.Fatalf("usage: get CODE [-user USER:PASSWORD] [-method METHOD] [-range RANGE] [-within TIME] URL")
 	}
+	var end time.Time
 	r, err := http.NewRequest(http.MethodGet, args[len(args)-1], nil)
 	ts.Check(err)
 	for i := 1; i+1 < len(args); i += 2 {
@@ -47,11 +48,20 @@ func get(ts *testscript.TestScript, neg bool, args []string) {
 			r.Method = value
 		case "-range":
 			r.Header.Set("Range", value)
+		case "-within":
+			within, err := time.ParseDuration(value)
+			ts.Check(err)
+			end = time.Now().Add(within)
 		default:
 			ts.Fatalf("get: unknown flag %s", args[i])
 		}
 	}
 	resp, err := http.DefaultTransport.RoundTrip(r)
+	for err == nil && strconv.Itoa(resp.StatusCode) != args[0] && time.Now().Before(end) {
+		resp.Body.Close()
+		time.Sleep(20 * time.Millisecond)
+		resp, err = http.DefaultTransport.RoundTrip(r)
+	}
 	ts.Check(err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
