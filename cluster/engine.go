@@ -100,7 +100,7 @@ var ErrApplication = errors.New("it is an application without a Kubernetes of it
 
 // ErrPartly is wrapped by the error of a run whose cluster stands while some
 // machines failed.
-var ErrPartly = errors.New("the cluster stands, but not all of it was done")
+var ErrPartly = errors.New("the cluster runs, but some of its steps failed")
 
 // engine is one run.
 type engine struct {

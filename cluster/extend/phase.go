@@ -55,7 +55,7 @@ func Moments() []Moment {
 		{PreJoin, []string{"pre-scaleup"}, OnFirst, "before machines join a cluster that runs"},
 		{PreGuest, nil, OnFirst, "the nodes are known; before the start commands"},
 		{PostInitHost, nil, OnAll, "the machine is a node; before the start commands"},
-		{AfterInstall, nil, OnFirst, "the cluster stands; before the start commands"},
+		{AfterInstall, nil, OnFirst, "the cluster runs; before the start commands"},
 		{PostInstall, nil, OnFirst, "after the start commands"},
 		{PostJoin, []string{"post-scaleup"}, OnFirst, "after machines joined a cluster that runs"},
 		{UpgradeHost, []string{"upgrade-host"}, OnAll, "before the machine is upgraded"},

@@ -35,7 +35,7 @@ type Request struct {
 	Cluster    *spec.Cluster `json:"cluster,omitempty"`
 	Hosts      []string      `json:"hosts,omitempty"`      // addresses of the machines that the phase is about
 	Rootfs     string        `json:"rootfs,omitempty"`     // the directory of the rootfs, "" when there is none
-	Kubeconfig string        `json:"kubeconfig,omitempty"` // a file, "" before the cluster stands
+	Kubeconfig string        `json:"kubeconfig,omitempty"` // a file, "" before the cluster runs
 }
 
 // A Response is the JSON object that a program writes on stdout.

@@ -44,7 +44,7 @@ type Work struct {
 type Script struct {
 	Run      string
 	InRootfs bool // its directory; there is none at Originally
-	Kube     bool // the cluster stands: KUBECONFIG is set
+	Kube     bool // the cluster runs: KUBECONFIG is set
 }
 
 // Labels are changes of a node's labels and taints.

@@ -24,7 +24,7 @@ type Image struct {
 	// Files are the paths of the rootfs and their modes, without directories
 	// and without the registry's tree.
 	Files map[string]uint32 `json:"files,omitempty"`
-	// Commands run on the first master once the cluster stands, in order.
+	// Commands run on the first master once the cluster runs, in order.
 	Commands []Command `json:"commands,omitempty"`
 }
 

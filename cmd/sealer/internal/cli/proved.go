@@ -30,7 +30,7 @@ func (a *app) proved(ctx context.Context, o cluster.Options, f *spec.File, r *cl
 	names := strings.Join(images, ", ")
 	p, err := cluster.Prove(ctx, o, f, patience)
 	if err != nil {
-		err = fmt.Errorf("proof: the cluster stands, but could not be compared with image %s: %w", names, err)
+		err = fmt.Errorf("proof: the cluster runs, but could not be compared with image %s: %w", names, err)
 		return incompleteError{advise(err, "Make the proof where the API server answers: sealer check --proof --image "+strings.Join(images, " --image ")+"; --no-proof leaves it out")}
 	}
 	fmt.Fprintf(a.Out, "proof: %s of %s come from %s\n", counted(len(p.Containers), "container", "containers"), counted(p.Pods, "pod", "pods"), names)
@@ -43,10 +43,10 @@ func (a *app) proved(ctx context.Context, o cluster.Options, f *spec.File, r *cl
 func notProved(p *proof.Report, names, file string) error {
 	var errs []error
 	if n := len(p.Strangers); n > 0 {
-		errs = append(errs, incompleteError{fmt.Errorf("proof: the cluster stands, but %s not from %s", counted(n, "reference or container is", "references or containers are"), names)})
+		errs = append(errs, incompleteError{fmt.Errorf("proof: the cluster runs, but %s not from %s", counted(n, "reference or container is", "references or containers are"), names)})
 	}
 	if n := len(p.Unseen); n > 0 {
-		errs = append(errs, incompleteError{fmt.Errorf("proof: the cluster stands, but %s not looked at whole", counted(n, "node was", "nodes were"))})
+		errs = append(errs, incompleteError{fmt.Errorf("proof: the cluster runs, but %s not looked at whole", counted(n, "node was", "nodes were"))})
 	}
 	return advise(errors.Join(errs...), "Remove the strangers, or build them into the image; of several ClusterImages: sealer check --proof --image A --image B. The proof is "+file)
 }

@@ -30,7 +30,7 @@ machine becomes the only master, and runs workloads, too.
 
 At the end sealer proves that every container came from the image; see
 sealer check --help. The proof is kept as proof.json in the cluster's directory.
-With a stranger, or when the cluster cannot be asked, the cluster stands and the
+With a stranger, or when the cluster cannot be asked, the cluster runs and the
 exit code is 3.
 
 Every change of a machine is in its journal before it is made. A run that was
