@@ -98,7 +98,7 @@ var ErrImages = errors.New("the ClusterImage is incomplete")
 // is meant for a cluster that stands.
 var ErrApplication = errors.New("it is an application without a Kubernetes of its own")
 
-// ErrPartly is wrapped by the error of a run whose cluster stands while some
+// ErrPartly is wrapped by the error of a run whose cluster runs while some
 // machines failed.
 var ErrPartly = errors.New("the cluster runs, but some of its steps failed")
 
