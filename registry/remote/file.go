@@ -2,67 +2,14 @@ package remote
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/containers/image/v5/pkg/sysregistriesv2"
-
-	"github.com/clusterimage/sealer/registry/ref"
 )
-
-const (
-	maxTags     = 100_000 // of one repository
-	maxTagPages = 1000
-	maxTagPage  = 4 << 20 // bytes
-)
-
-// Tags returns all tags of r's repository, in the registry's order.
-func (c *Client) Tags(ctx context.Context, r ref.Reference) (tags []string, err error) {
-	err = c.read(ctx, r, func(c *Client, t target) error {
-		tags = nil
-		next := "/v2/" + t.repository + "/tags/list?n=1000"
-		for range maxTagPages {
-			page, link, err := c.tagPage(ctx, t, next)
-			if err != nil {
-				return err
-			}
-			tags = append(tags, page...)
-			switch {
-			case link == "":
-				return nil
-			case len(tags) > maxTags:
-				return fmt.Errorf("%s: more than %d tags: %w", t, maxTags, ErrUnsupported)
-			}
-			next = link
-		}
-		return fmt.Errorf("%s: the list of tags does not come to an end: %w", t, ErrUnsupported)
-	})
-	return tags, err
-}
-
-// tagPage reads one page of a list of tags, and the place of the next.
-func (c *Client) tagPage(ctx context.Context, t target, path string) (tags []string, next string, err error) {
-	var page struct {
-		Tags []string `json:"tags"`
-	}
-	b, header, err := c.readAll(ctx, t, request{method: http.MethodGet, path: path, scope: pullScope(t.repository)}, maxTagPage)
-	if err == nil {
-		err = json.Unmarshal(b, &page)
-	}
-	if err != nil {
-		return nil, "", fmt.Errorf("list the tags of %s: %w", t, err)
-	}
-	link, rel, _ := strings.Cut(header.Get("Link"), ";")
-	if link = strings.Trim(strings.TrimSpace(link), "<>"); !strings.Contains(rel, "next") {
-		link = ""
-	}
-	return page.Tags, link, nil
-}
 
 // File returns the file at an http(s) URL, which has at most limit bytes. The
 // rules of registries hold for its host: certificates, plain http only where the
