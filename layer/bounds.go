@@ -2,6 +2,7 @@ package layer
 
 import (
 	"archive/tar"
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -18,6 +19,20 @@ const (
 	maxKept = 64 << 20
 )
 
+// Limits bound the content that a layer from elsewhere may have. The zero value of
+// each field is the default.
+type Limits struct {
+	// Entries is the most entries of a layer's tar; 0 is 1,000,000, and 200,000
+	// of a blob with fewer bytes than that.
+	Entries int64
+	// Names is the most bytes of names, link targets and extended attributes that
+	// are in memory until a tar was read; 0 is 64 MiB.
+	Names int64
+	// Unpacked is the most bytes that a blob may unpack to; 0 is 200 times its
+	// size and at least 1 GiB, more where the image says so.
+	Unpacked int64
+}
+
 // maxEntriesOf is the most entries that a blob of compressed bytes may have. Each
 // honest entry has a name and a checksum of its own, which take more than a byte:
 // millions of equal entries are refused after the first fewEntries.
@@ -29,12 +44,13 @@ func maxEntriesOf(compressed int64) int64 {
 type kept struct {
 	entries int64
 	bytes   int64
+	most    int64 // bytes; 0 is maxKept
 }
 
 // entry counts an entry.
 func (k *kept) entry(most int64) error {
 	if k.entries++; k.entries > most {
-		return fmt.Errorf("%w: the layer has more than %d entries", ErrInvalid, most)
+		return fmt.Errorf("%w: %w: the layer has more than %d entries", ErrInvalid, ErrLimit, most)
 	}
 	return nil
 }
@@ -44,8 +60,8 @@ func (k *kept) hold(held ...string) error {
 	for _, s := range held {
 		k.bytes += int64(len(s))
 	}
-	if k.bytes > maxKept {
-		return fmt.Errorf("%w: the names and extended attributes of the layer's entries exceed %d bytes", ErrInvalid, maxKept)
+	if most := cmp.Or(k.most, maxKept); k.bytes > most {
+		return fmt.Errorf("%w: %w: the names and extended attributes of the layer's entries exceed %d bytes", ErrInvalid, ErrLimit, most)
 	}
 	return nil
 }

@@ -83,7 +83,7 @@ func TestCompareIsBounded(t *testing.T) {
 		one := tarOf(&tar.Header{Name: string(c), Typeflag: tar.TypeSymlink, Linkname: strings.Repeat("a/", 500_000), Format: tar.FormatPAX})
 		links = append(links, bytes.NewReader(one[:len(one)-1024]))
 	}
-	if _, err := Compare(t.Context(), t.TempDir(), io.MultiReader(links...)); !errors.Is(err, ErrInvalid) {
+	if _, err := Compare(t.Context(), t.TempDir(), io.MultiReader(links...), Limits{}); !errors.Is(err, ErrInvalid) {
 		t.Errorf("long targets: %v, want %v", err, ErrInvalid)
 	}
 	if err := (&kept{entries: maxEntries}).entry(maxEntries); !errors.Is(err, ErrInvalid) {

@@ -33,10 +33,10 @@ type Difference struct {
 	Err  error  // wraps ErrMismatch, fs.ErrNotExist or an error of the disk
 }
 
-// Compare compares the directory of a layer with its blob. It returns every
-// difference; the error is about files that could not be read at all.
-func Compare(ctx context.Context, dir string, blob io.Reader) (_ []Difference, err error) {
-	want, err := readWanted(ctx, blob)
+// Compare compares the directory of a layer with its blob, which limits bound. It
+// returns every difference; the error is about files that could not be read at all.
+func Compare(ctx context.Context, dir string, blob io.Reader, limits Limits) (_ []Difference, err error) {
+	want, err := readWanted(ctx, blob, limits)
 	if err != nil {
 		return nil, err
 	}
@@ -112,14 +112,14 @@ func compareFile(root *os.Root, p string, d fs.DirEntry, w wanted) error {
 }
 
 // readWanted reads the blob of a layer.
-func readWanted(ctx context.Context, blob io.Reader) (map[string]wanted, error) {
+func readWanted(ctx context.Context, blob io.Reader, limits Limits) (map[string]wanted, error) {
 	r, err := Decompress(blob)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
 	want := map[string]wanted{}
-	var read kept
+	read := kept{most: limits.Names}
 	tr := tar.NewReader(r)
 	for {
 		if err := ctx.Err(); err != nil {
@@ -133,7 +133,7 @@ func readWanted(ctx context.Context, blob io.Reader) (map[string]wanted, error) 
 		if err != nil {
 			return nil, TarError(err)
 		}
-		if err := read.entry(maxEntries); err != nil {
+		if err := read.entry(cmp.Or(limits.Entries, maxEntries)); err != nil {
 			return nil, err
 		}
 		name, err := localName(h.Name)

@@ -44,7 +44,7 @@ func TestCompareReplaced(t *testing.T) {
 			if _, err := Read(t.Context(), to, bytes.NewReader(layer.Bytes()), int64(layer.Len()), Options{}); err != nil {
 				t.Fatal(err)
 			}
-			got, err := Compare(t.Context(), to, bytes.NewReader(layer.Bytes()))
+			got, err := Compare(t.Context(), to, bytes.NewReader(layer.Bytes()), Limits{})
 			if err != nil || len(got) > 0 {
 				t.Errorf("%v, %v", got, err)
 			}
@@ -52,7 +52,7 @@ func TestCompareReplaced(t *testing.T) {
 			if err := os.WriteFile(extra, nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if got, err := Compare(t.Context(), to, bytes.NewReader(layer.Bytes())); err != nil || len(got) != 1 || got[0].Path != "extra" {
+			if got, err := Compare(t.Context(), to, bytes.NewReader(layer.Bytes()), Limits{}); err != nil || len(got) != 1 || got[0].Path != "extra" {
 				t.Errorf("with a file more: %v, %v", got, err)
 			}
 		})

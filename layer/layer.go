@@ -21,6 +21,9 @@ var (
 	// ErrMismatch is wrapped by errors about content that is not the announced
 	// one: another digest, too short, too long.
 	ErrMismatch = errors.New("content does not match its descriptor")
+	// ErrLimit is wrapped, beside ErrInvalid, by errors about content that exceeds
+	// one of Limits.
+	ErrLimit = errors.New("beyond a limit")
 )
 
 // The compressions of a layer's blob.
@@ -40,6 +43,8 @@ type Options struct {
 	// Limit is the most bytes that the layer's files may have together; 0 is no
 	// limit.
 	Limit int64
+	// Limits bound a tar that is not trusted.
+	Limits Limits
 	// Like is the directory of a layer that may have equal files: each becomes a
 	// hard link. "" is none.
 	Like string
@@ -98,9 +103,8 @@ func Write(ctx context.Context, dir string, blob *os.File, o Options, write func
 }
 
 // Read unpacks the blob r of size bytes into dir, an empty directory. The caller
-// compares the result with the ID that it expects. A blob that unpacks to more
-// than MaxContent, to more than 1,000,000 entries, or to far more entries than
-// its size allows is refused: the error wraps ErrInvalid.
+// compares the result with the ID that it expects. A blob that exceeds o.Limits is
+// refused: the error wraps ErrInvalid and ErrLimit.
 func Read(ctx context.Context, dir string, r io.Reader, size int64, o Options) (Result, error) {
 	d, err := Decompress(r)
 	if err != nil {
@@ -108,10 +112,10 @@ func Read(ctx context.Context, dir string, r io.Reader, size int64, o Options) (
 	}
 	defer d.Close()
 	h := sha256.New()
-	tar := &limitedReader{r: io.TeeReader(d, h), left: MaxContent(size) + o.Limit}
+	tar := &limitedReader{r: io.TeeReader(d, h), left: cmp.Or(o.Limits.Unpacked, MaxContent(size)+o.Limit)}
 	var out Result
 	bounds := o.unpacking()
-	bounds.entries = maxEntriesOf(size)
+	bounds.entries = cmp.Or(o.Limits.Entries, maxEntriesOf(size))
 	out.Size, err = unpack(ctx, dir, tar, bounds)
 	if err == nil {
 		_, err = io.Copy(io.Discard, tar) // the digest covers the bytes after the archive's end, too
@@ -121,7 +125,7 @@ func Read(ctx context.Context, dir string, r io.Reader, size int64, o Options) (
 }
 
 func (o Options) unpacking() unpackOptions {
-	return unpackOptions{devices: o.Devices, limit: cmp.Or(max(o.Limit, 0), math.MaxInt64), like: o.Like}
+	return unpackOptions{devices: o.Devices, limit: cmp.Or(max(o.Limit, 0), math.MaxInt64), entries: o.Limits.Entries, names: o.Limits.Names, like: o.Like}
 }
 
 // MaxContent is the most bytes that an archive of compressed bytes may unpack to:
@@ -138,7 +142,7 @@ type limitedReader struct {
 func (l *limitedReader) Read(p []byte) (int, error) {
 	n, err := l.r.Read(p)
 	if l.left -= int64(n); l.left < 0 {
-		return 0, fmt.Errorf("%w: it unpacks to far more than its size allows", ErrInvalid)
+		return 0, fmt.Errorf("%w: %w: it unpacks to far more than its size allows", ErrInvalid, ErrLimit)
 	}
 	return n, err
 }

@@ -32,6 +32,7 @@ type unpackOptions struct {
 	devices bool   // device nodes and fifos
 	limit   int64  // bytes of all files together
 	entries int64  // of the tar; 0 is maxEntries
+	names   int64  // bytes that are kept; 0 is maxKept
 	like    string // see Options.Like
 }
 
@@ -62,7 +63,7 @@ func unpack(ctx context.Context, dir string, r io.Reader, o unpackOptions) (_ in
 	if err != nil {
 		return 0, err
 	}
-	u := &unpacker{o: o, root: root, own: os.Geteuid() == 0}
+	u := &unpacker{o: o, root: root, own: os.Geteuid() == 0, kept: kept{most: o.names}}
 	defer func() { err = errors.Join(err, u.leave(), root.Close()) }()
 	if o.like != "" {
 		if u.like, err = os.OpenRoot(o.like); err == nil {

@@ -21,7 +21,10 @@ func TestDocumentTooLong(t *testing.T) {
 	if err := s.PutBlob(t.Context(), desc, func(w io.Writer) error { _, err := w.Write(b); return err }); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.readDocument(t.Context(), desc); !errors.Is(err, ErrInvalid) || !errors.Is(err, errLongDocument) {
-		t.Errorf("readDocument: %v, want %v", err, errLongDocument)
+	for limit, want := range map[int64]error{0: ErrLimit, maxDocument + 1: tree.ErrInvalid} {
+		in := reader{dirs: s.dirs, document: Limits{Document: limit}.document()}
+		if _, err := in.readDocument(t.Context(), desc); !errors.Is(err, want) {
+			t.Errorf("readDocument with limit %d: %v, want %v", limit, err, want)
+		}
 	}
 }

@@ -121,7 +121,8 @@ func (s *Store) commit(ctx context.Context, entries []entry) error {
 // complete checks that all blobs of a manifest are there and unpacks its
 // layers where they are not.
 func (s *Store) complete(ctx context.Context, desc ocispec.Descriptor) error {
-	img, err := s.whole(ctx, desc)
+	in := reader{dirs: s.dirs, document: s.o.Limits.document()}
+	img, err := in.whole(ctx, desc)
 	if err != nil {
 		return err
 	}

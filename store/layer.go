@@ -46,7 +46,7 @@ func (s *Store) WriteLayer(ctx context.Context, o LayerOptions, write func(w io.
 	}
 	defer func() { err = errors.Join(err, discard(blob)) }()
 
-	writing := layer.Options{Compression: o.Compression, Devices: s.o.Devices}
+	writing := layer.Options{Compression: o.Compression, Devices: s.o.Devices, Limits: s.o.Limits.Layer}
 	writing.WriteBack = func() {
 		if err := s.syncFS(blob); err != nil {
 			s.failed(nil) // Commit mends
@@ -115,7 +115,7 @@ func (s *Store) unpack(ctx context.Context, r *reader, l image.Layer, dir string
 		return fmt.Errorf("layer %s: %w", l.ID, err)
 	}
 	defer f.Close()
-	got, err := layer.Read(ctx, dir, f, desc.Size, layer.Options{Devices: s.o.Devices, Limit: l.Size})
+	got, err := layer.Read(ctx, dir, f, desc.Size, layer.Options{Devices: s.o.Devices, Limit: l.Size, Limits: s.o.Limits.Layer})
 	if err != nil {
 		return fmt.Errorf("layer %s: %w", l.ID, err)
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"archive/tar"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -63,7 +64,7 @@ func (s *Store) loadArchive(ctx context.Context, r io.Reader) (_ []entry, err er
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, discard(a.dir)) }()
-	a.reader.dirs = []string{a.path("blobs"), s.reader.dirs[0]}
+	a.reader = reader{dirs: []string{a.path("blobs"), s.dirs[0]}, document: s.o.Limits.document()}
 	for _, dir := range []string{"blobs", "layers"} {
 		if err := os.Mkdir(a.path(dir), 0o700); err != nil {
 			return nil, err
@@ -109,6 +110,9 @@ func (a *archive) path(elem ...string) string {
 	return filepath.Join(append([]string{a.dir.Name()}, elem...)...)
 }
 
+// maxArchive bounds the entries of an archive.
+const maxArchive = 1_000_000
+
 var blobEntry = regexp.MustCompile(`^(\./)?blobs/sha256/([0-9a-f]{64})$`)
 
 // read unpacks the tar r.
@@ -119,8 +123,9 @@ func (a *archive) read(ctx context.Context, r io.Reader) error {
 	}
 	defer plain.Close()
 	docker := false
+	most := cmp.Or(a.s.o.Limits.Layer.Entries, maxArchive)
 	tr := tar.NewReader(plain)
-	for {
+	for n := int64(0); ; n++ {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -130,6 +135,9 @@ func (a *archive) read(ctx context.Context, r io.Reader) error {
 		}
 		if err != nil {
 			return layer.TarError(err)
+		}
+		if n >= most {
+			return fmt.Errorf("%w: %w: the archive has more than %d entries", ErrInvalid, ErrLimit, most)
 		}
 		if h.Typeflag != tar.TypeReg {
 			continue // directories; a link is no content

@@ -24,10 +24,15 @@ const (
 	// of a document, more when it is a manifest, and more yet of the image's
 	// manifest: maxManifest is reached first.
 	maxDocument = 32 << 20
+	// maxRead bounds the documents that are read of images in the store, whatever
+	// their limit was when they came.
+	maxRead = 1 << 30
 )
 
-// errLongDocument is the error for a document that is longer than maxDocument.
-var errLongDocument = fmt.Errorf("%w: a registry layer document of more than %d bytes", ErrInvalid, maxDocument)
+// errLongDocument is the error for a document of more than limit bytes.
+func errLongDocument(limit int64) error {
+	return fmt.Errorf("%w: %w: a registry layer document of more than %d bytes", ErrInvalid, ErrLimit, limit)
+}
 
 // WriteImage writes the config and the manifest of a ClusterImage whose layers,
 // lowest first, are those of a base's Image and those that WriteLayer and

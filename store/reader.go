@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,7 +23,10 @@ import (
 // A reader reads blobs, and the images that they make, from directories with a
 // file for each blob, named by its hex digest. An earlier directory hides the
 // later ones. A Store reads from one; Load also from the files of its archive.
-type reader struct{ dirs []string }
+type reader struct {
+	dirs     []string
+	document int64 // the most bytes of a registry layer document; 0 is maxRead
+}
 
 // path returns the file of the blob d, whether it exists or not.
 func (r *reader) path(d digest.Digest) string {
@@ -255,10 +259,11 @@ func (r *reader) readLayers(ctx context.Context, img *Image) error {
 
 // readDocument reads a registry layer document.
 func (r *reader) readDocument(ctx context.Context, desc ocispec.Descriptor) (*tree.Document, error) {
-	if desc.Size > maxDocument {
-		return nil, errLongDocument
+	most := cmp.Or(r.document, maxRead)
+	if desc.Size > most {
+		return nil, errLongDocument(most)
 	}
-	b, err := r.ReadBlob(ctx, desc.Digest, maxDocument)
+	b, err := r.ReadBlob(ctx, desc.Digest, most)
 	if err != nil {
 		return nil, err
 	}

@@ -47,8 +47,8 @@ func (s *Store) DraftRegistryLayer(ctx context.Context, doc *tree.Document) (*Re
 	if err != nil {
 		return nil, fmt.Errorf("write registry layer: %w", err)
 	}
-	if len(b) > maxDocument { // nobody could pull the image
-		return nil, fmt.Errorf("write registry layer: %w", errLongDocument)
+	if most := s.o.Limits.document(); int64(len(b)) > most { // nobody could pull the image
+		return nil, fmt.Errorf("write registry layer: %w", errLongDocument(most))
 	}
 	d := &RegistryDraft{ID: id, s: s, doc: doc, encoded: b}
 	return d, d.prepare(ctx)

@@ -32,6 +32,9 @@ var (
 	// archive that breaks the format, or that tries to leave its place. It is
 	// layer.ErrInvalid, so that errors.Is finds either.
 	ErrInvalid = layer.ErrInvalid
+	// ErrLimit is wrapped by errors about content beyond one of Limits. It is
+	// layer.ErrLimit.
+	ErrLimit = layer.ErrLimit
 	// ErrBusy is wrapped when another process, such as a build, uses the store
 	// and the operation must not run beside it.
 	ErrBusy = errors.New("the store is in use")
@@ -44,7 +47,21 @@ type Options struct {
 	// Devices lets layers hold device nodes and fifos, which only root can
 	// unpack. Otherwise such a layer is refused.
 	Devices bool
+	// Limits bound the content that comes in.
+	Limits Limits
 }
+
+// Limits bound content from elsewhere: pulled, loaded, copied into an image. The
+// zero value of each field is the default.
+type Limits struct {
+	// Layer are those of one layer; Layer.Entries is also the most entries of an
+	// archive.
+	Layer layer.Limits
+	// Document is the most bytes of a registry layer document; 0 is 32 MiB.
+	Document int64
+}
+
+func (l Limits) document() int64 { return cmp.Or(l.Document, maxDocument) }
 
 // A Store is a directory of ClusterImages. It is safe for concurrent use, and
 // any number of processes may use one directory.

@@ -24,6 +24,21 @@ type VerifyOptions struct {
 	// Repair, when it is not nil, writes the content of a blob that is missing
 	// or broken, as PutBlob's write does; layers are then unpacked again.
 	Repair func(ctx context.Context, desc ocispec.Descriptor, w io.Writer) error
+	// Shared, when it is not nil, is given to several calls of Verify, one after
+	// another, that shall read content of several images once.
+	Shared *Shared
+}
+
+// Shared is the content that several calls of Verify have read, with its faults.
+// The zero value is empty.
+type Shared struct {
+	blobs  map[sizedBlob]error
+	layers map[digest.Digest][]Fault // by ID
+}
+
+type sizedBlob struct {
+	digest digest.Digest
+	size   int64
 }
 
 // A Fault is something that Verify found to be not as it should.
@@ -64,6 +79,12 @@ func (s *Store) Verify(ctx context.Context, nameOrID string, o VerifyOptions) (*
 	entry, err := find(idx, nameOrID)
 	if err != nil {
 		return nil, err
+	}
+	if o.Shared == nil {
+		o.Shared = &Shared{}
+	}
+	if o.Shared.blobs == nil {
+		*o.Shared = Shared{map[sizedBlob]error{}, map[digest.Digest][]Fault{}}
 	}
 	v := &verifier{s: s, o: o, blobsSeen: map[digest.Digest]bool{}, layersSeen: map[digest.Digest]bool{}, out: &Verification{}}
 	if err := v.image(ctx, entry); err != nil {
@@ -140,6 +161,10 @@ func (v *verifier) blobs(ctx context.Context, all ...ocispec.Descriptor) (bool, 
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i, d := range list {
+		if err, read := v.o.Shared.blobs[sizedBlob{d.Digest, d.Size}]; read {
+			errs[i] = err
+			continue
+		}
 		g.Go(func() error {
 			errs[i] = v.s.checkSized(d)
 			return gctx.Err()
@@ -152,6 +177,8 @@ func (v *verifier) blobs(ctx context.Context, all ...ocispec.Descriptor) (bool, 
 	for i, d := range list {
 		v.out.Blobs++
 		v.out.Bytes += d.Size
+		shared := sizedBlob{d.Digest, d.Size}
+		v.o.Shared.blobs[shared] = errs[i]
 		if errs[i] == nil {
 			continue
 		}
@@ -163,6 +190,8 @@ func (v *verifier) blobs(ctx context.Context, all ...ocispec.Descriptor) (bool, 
 			}
 			if repaired = err == nil; err != nil {
 				errs[i] = fmt.Errorf("%w; not repaired: %w", errs[i], err)
+			} else {
+				v.o.Shared.blobs[shared] = nil
 			}
 		}
 		v.fault("blob "+d.Digest.String(), errs[i], repaired)
@@ -222,6 +251,10 @@ func (v *verifier) layers(ctx context.Context, img *Image) error {
 		}
 		v.layersSeen[l.ID] = true
 		v.out.Layers++
+		if faults, read := v.o.Shared.layers[l.ID]; read {
+			v.out.Faults = append(v.out.Faults, faults...)
+			continue
+		}
 		if _, err := os.Stat(v.s.LayerDir(l.ID)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err // not missing, but not to be read
 		}
@@ -242,6 +275,9 @@ func (v *verifier) layers(ctx context.Context, img *Image) error {
 			for i := range faults {
 				faults[i].Repaired = true
 			}
+			v.o.Shared.layers[l.ID] = nil
+		} else {
+			v.o.Shared.layers[l.ID] = faults
 		}
 		v.out.Faults = append(v.out.Faults, faults...)
 	}
@@ -259,7 +295,7 @@ func (v *verifier) files(ctx context.Context, l image.Layer) ([]Fault, error) {
 		return []Fault{{What: name, Err: err}}, nil
 	}
 	defer blob.Close()
-	differences, err := layer.Compare(ctx, v.s.LayerDir(l.ID), blob)
+	differences, err := layer.Compare(ctx, v.s.LayerDir(l.ID), blob, v.s.o.Limits.Layer)
 	var faults []Fault
 	for _, d := range differences {
 		faults = append(faults, Fault{What: name + ": " + d.Path, Err: d.Err})

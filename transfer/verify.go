@@ -25,6 +25,9 @@ type VerifyOptions struct {
 	// Repair, when it is not nil, fetches broken content again: container images
 	// from their sources, all else from the registries of the image's names.
 	Repair *remote.Client
+	// Shared, when it is not nil, lets several calls, one after another, read the
+	// content that images share once.
+	Shared *store.Shared
 }
 
 // A Verification is the result of Verify.
@@ -63,7 +66,7 @@ type Gap struct {
 // checks each platform for completeness. The error is about content that could not be
 // looked at.
 func Verify(ctx context.Context, s *store.Store, nameOrID string, o VerifyOptions) (*Verification, error) {
-	var so store.VerifyOptions
+	so := store.VerifyOptions{Shared: o.Shared}
 	if o.Repair != nil {
 		so.Repair = newRepairer(ctx, s, o.Repair, nameOrID).fetch
 	}

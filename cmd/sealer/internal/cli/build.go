@@ -89,6 +89,7 @@ fetched.
 		RunE: func(cmd *cobra.Command, args []string) error { return a.runBuild(cmd, f, args) },
 	}
 	f.add(cmd)
+	a.limitFlags(cmd.Flags())
 	return cmd
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/clusterimage/sealer/kubefile"
 	"github.com/clusterimage/sealer/registry/remote"
+	"github.com/clusterimage/sealer/store"
 )
 
 // hint returns advice for an error of the libraries, which do not know the
@@ -26,6 +27,8 @@ func (a *app) hint(err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
 		return "The disk is full: free space, or drop what no image needs with: sealer prune"
+	case errors.Is(err, store.ErrLimit):
+		return "Where its author is trusted, raise that limit with --limit (see: sealer load --help); docs/security.md has the limits."
 	case errors.Is(err, remote.ErrPlainHTTP):
 		return "Where that registry may be used without TLS, allow it with: --insecure-registry HOST"
 	case errors.Is(err, remote.ErrUnauthorized):

@@ -52,6 +52,7 @@ image layout of another tool, compressed or not.`,
 	}
 	cmd.Flags().StringVarP(&file, "input", "i", "", "the `file` to read (default: standard input)")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only IDs")
+	a.limitFlags(cmd.Flags())
 	return cmd
 }
 

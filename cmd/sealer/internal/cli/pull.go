@@ -60,6 +60,7 @@ sealer tag.`,
 	cmd.Flags().StringVar(&platforms, "platform", "", "bring only these platforms, separated by commas (default all)")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only the digest")
 	r.add(cmd.Flags())
+	a.limitFlags(cmd.Flags())
 	return cmd
 }
 

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 
 	"github.com/spf13/cobra"
+
+	"github.com/clusterimage/sealer/store"
 )
 
 // Streams are the standard streams of a command.
@@ -24,6 +26,8 @@ type app struct {
 	root     string // --root
 	debug    bool   // --debug
 	progress string // --progress
+
+	limits store.Limits // --limit
 }
 
 // Main runs sealer with args and returns its exit code.

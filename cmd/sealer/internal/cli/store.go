@@ -19,7 +19,7 @@ func (a *app) storeRoot() string {
 
 // withStore opens the store, runs f and closes it.
 func (a *app) withStore(f func(s *store.Store) error) (err error) {
-	s, err := store.Open(a.storeRoot(), store.Options{Logger: a.logger()})
+	s, err := store.Open(a.storeRoot(), store.Options{Logger: a.logger(), Limits: a.limits})
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func imageName(s string) (ref.Reference, error) {
 func (a *app) completeImages(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	var names []string
 	err := a.withStore(func(s *store.Store) error {
-		images, err := s.Images(cmd.Context())
+		images, err := s.List()
 		for _, im := range images {
 			names = append(names, familiarAll(im.Names)...)
 		}

@@ -30,9 +30,9 @@ type verification struct {
 func (a *app) verify() *cobra.Command {
 	var o output
 	var r registryFlags
-	var repair bool
+	var repair, everything bool
 	cmd := &cobra.Command{
-		Use:   "verify IMAGE...",
+		Use:   "verify IMAGE... | --all",
 		Short: "Check every byte of images, and that no container image is missing inside",
 		Long: `Check every byte of images: each blob against its digest, each unpacked file
 against its layer, each link of the registry inside against its layer's list.
@@ -45,17 +45,32 @@ did not declare makes it incomplete.
 mirrored, all else from the registry that the image's name says.
 
 ` + exitCodesHelp,
-		Args:              cobra.MinimumNArgs(1),
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case everything && len(args) > 0:
+				return usagef("verify --all takes no images: it checks every image of the store")
+			case everything:
+				return nil
+			}
+			return cobra.MinimumNArgs(1)(cmd, args)
+		},
 		ValidArgsFunction: a.completeImages,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(); err != nil {
 				return err
 			}
 			return a.withStore(func(s *store.Store) error {
-				var all []verification
+				all := []verification{}
 				var errs []error
+				if everything {
+					var err error
+					if args, err = allImages(s); err != nil {
+						return err
+					}
+				}
+				var shared store.Shared
 				for _, name := range args {
-					v, err := a.verifyOne(cmd.Context(), s, name, repair, &r)
+					v, err := a.verifyOne(cmd.Context(), s, name, transfer.VerifyOptions{Shared: &shared}, repair, &r)
 					if err != nil {
 						errs = append(errs, notFound(err))
 						continue
@@ -78,14 +93,32 @@ mirrored, all else from the registry that the image's name says.
 		},
 	}
 	cmd.Flags().BoolVar(&repair, "repair", false, "fetch again what is broken")
+	cmd.Flags().BoolVar(&everything, "all", false, "check every image of the store; content that images share is read once")
+	a.limitFlags(cmd.Flags())
 	r.add(cmd.Flags())
 	o.flags(cmd, "text")
 	return cmd
 }
 
-func (a *app) verifyOne(ctx context.Context, s *store.Store, name string, repair bool, r *registryFlags) (verification, error) {
+// allImages returns a name of each image in the store, or its ID.
+func allImages(s *store.Store) ([]string, error) {
+	list, err := s.List()
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, l := range list {
+		name := l.Descriptor.Digest.Encoded()
+		if len(l.Names) > 0 {
+			name = familiar(l.Names[0])
+		}
+		out = append(out, name)
+	}
+	return out, nil
+}
+
+func (a *app) verifyOne(ctx context.Context, s *store.Store, name string, o transfer.VerifyOptions, repair bool, r *registryFlags) (verification, error) {
 	v := verification{Image: name}
-	var o transfer.VerifyOptions
 	if repair {
 		c, err := a.client(r)
 		if err != nil {
