@@ -84,3 +84,13 @@ func Decompress(r io.Reader) (io.ReadCloser, error) {
 	}
 	return io.NopCloser(b), nil
 }
+
+// Compress returns a writer that compresses to w with zstd, with a checksum, for
+// content that no digest guards. The caller closes it.
+func Compress(w io.Writer) (io.WriteCloser, error) {
+	enc, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)))
+	if err != nil {
+		return nil, fmt.Errorf("compress with zstd: %w", err)
+	}
+	return enc, nil
+}

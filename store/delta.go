@@ -121,6 +121,9 @@ func ReadArchiveInventory(ctx context.Context, r io.Reader) (*inventory.Inventor
 	for {
 		h, err := tr.Next()
 		if err == io.EOF {
+			if _, err := io.Copy(io.Discard, plain); err != nil { // the end of an encryption is its seal
+				return nil, layer.TarError(err)
+			}
 			break
 		}
 		if err = errors.Join(err, ctx.Err()); err != nil {

@@ -131,6 +131,10 @@ func (a *archive) read(ctx context.Context, r io.Reader) error {
 		}
 		h, err := tr.Next()
 		if err == io.EOF {
+			// A compression, an encryption and a part have their checks at the end.
+			if _, err := io.Copy(io.Discard, plain); err != nil {
+				return layer.TarError(err)
+			}
 			break
 		}
 		if err != nil {

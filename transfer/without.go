@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/clusterimage/sealer/archive"
 	"github.com/clusterimage/sealer/image/inventory"
 	"github.com/clusterimage/sealer/store"
 )
@@ -37,19 +37,19 @@ func Without(ctx context.Context, s *store.Store, bases []string, platforms []oc
 }
 
 // fileInventory reads an inventory, or the list of an archive's blobs.
-func fileInventory(ctx context.Context, name string) (*inventory.Inventory, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	r := bufio.NewReaderSize(f, 128<<10)
-	head, err := r.Peek(inventory.HeadSize)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
-	}
-	if inventory.Is(head) {
-		return inventory.Read(r)
-	}
-	return store.ReadArchiveInventory(ctx, r)
+func fileInventory(ctx context.Context, name string) (v *inventory.Inventory, err error) {
+	err = archive.Read([]string{name}, archive.ReadOptions{}, func(in io.Reader) error {
+		r := bufio.NewReaderSize(in, 128<<10)
+		head, err := r.Peek(inventory.HeadSize)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if inventory.Is(head) {
+			v, err = inventory.Read(r)
+		} else {
+			v, err = store.ReadArchiveInventory(ctx, r)
+		}
+		return err
+	})
+	return v, err
 }

@@ -28,12 +28,13 @@ var allowed = map[string][]string{
 	"registry":          {"registry/tree", "registry/ref", "registry/platform"},
 	"image/imagetest":   {"image"},
 	"image/inventory":   nil,
+	"archive":           {"layer"},
 	"image":             {"registry/tree", "registry/ref", "registry/platform"},
 	"layer":             nil,
 	"rootfs":            {"layer"},
 	"store":             {"image", "image/inventory", "layer", "rootfs", "registry/tree", "registry/ref", "registry/platform"},
 	"transfer": {
-		"store", "image", "image/inventory", "imagelist", "registry", "registry/mirror", "registry/remote",
+		"archive", "store", "image", "image/inventory", "imagelist", "registry", "registry/mirror", "registry/remote",
 		"registry/tree", "registry/ref", "registry/platform",
 	},
 	"redirect":         {"registry/tree", "registry/ref"},
@@ -94,6 +95,7 @@ var owners = map[string][]string{
 	"github.com/containers/image/v5/copy":      {},
 	"github.com/containers/image/v5/signature": {},
 	"helm.sh/helm/v3/pkg/action":               {},
+	"filippo.io/age":                           {"archive"},
 	"golang.org/x/crypto/ssh":                  {"cluster/host", "cluster/host/hosttest"},
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/clusterimage/sealer/archive"
 	"github.com/clusterimage/sealer/image/inventory"
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/store"
@@ -60,7 +61,7 @@ is listed.`,
 				}
 				return errors.Join(write(a.Out), damage)
 			}
-			if err := writeFile(o.file, 0o644, write); err != nil {
+			if err := archive.WriteFile(o.file, 0o644, write); err != nil {
 				return err
 			}
 			fmt.Fprintf(a.Out, "%s  %d blobs of %s, %d bytes\n", o.file, len(v.Blobs), size(v.Size()), len(b))

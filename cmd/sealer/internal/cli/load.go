@@ -9,35 +9,43 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/clusterimage/sealer/archive"
 	"github.com/clusterimage/sealer/store"
 )
 
 func (a *app) load() *cobra.Command {
 	var file string
+	var keys []string
 	var quiet bool
 	cmd := &cobra.Command{
-		Use:   "load -i FILE",
-		Short: "Bring images from a tar into the store",
+		Use:   "load [FILE...]",
+		Short: "Bring images from a file, its parts or a directory into the store",
 		Long: `Bring the images of a tar into the store: one that sealer save wrote, or an OCI
-image layout of another tool, compressed or not.`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			in := a.In
-			if file != "" && file != "-" {
-				f, err := os.Open(file)
-				if err != nil {
-					return fmt.Errorf("load: %w", err)
-				}
-				defer f.Close()
-				in = f
+image layout of another tool, compressed or not. FILE may also be parts of such a
+tar (FILE.part0001 ...), the file of their checksums (FILE.sha256), the directory
+where that stands, or a directory that is an OCI image layout. Without FILE the
+tar comes from standard input.
+
+A damaged or missing part is named, and nothing is loaded then.`,
+		Example: `  sealer load images.tar
+  sealer load /mnt/usb                               # FILE.part0001 ... and FILE.sha256
+  sealer load /mnt/a/v1.tar.part* /mnt/b/v1.tar.part*
+  cat v1.tar.part* | sealer load --decrypt-with key.txt`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if file != "" {
+				args = append(args, file)
 			}
 			return a.withStore(func(s *store.Store) error {
-				images, err := s.Load(cmd.Context(), interruptible(cmd.Context(), in))
-				if errors.Is(err, store.ErrLacks) {
-					return advise(err, "Load first the archive that this delta was made without, or save again with --without an inventory of this store: sealer inventory -o FILE")
-				}
-				if err != nil {
+				var images []store.Image
+				err := archive.Read(args, archive.ReadOptions{Stdin: interruptible(cmd.Context(), a.In), Keys: keys}, func(r io.Reader) (err error) {
+					if isPipe(args) {
+						r = interruptible(cmd.Context(), r)
+					}
+					images, err = s.Load(cmd.Context(), cancelled{cmd.Context(), r})
 					return err
+				})
+				if err != nil {
+					return loadAdvice(err)
 				}
 				rows := imageRows(images)
 				if quiet {
@@ -50,10 +58,47 @@ image layout of another tool, compressed or not.`,
 			})
 		},
 	}
-	cmd.Flags().StringVarP(&file, "input", "i", "", "the `file` to read (default: standard input)")
+	cmd.Flags().StringVarP(&file, "input", "i", "", "the `file` to read, as FILE (default: standard input)")
+	cmd.Flags().StringArrayVar(&keys, "decrypt-with", nil, "an age secret key in this `KEYFILE`; may be repeated")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only IDs")
 	a.limitFlags(cmd.Flags())
 	return cmd
+}
+
+// loadAdvice adds the way out to an error of load.
+func loadAdvice(err error) error {
+	switch {
+	case errors.Is(err, store.ErrLacks):
+		return advise(err, "Load first the archive that this delta was made without, or save again with --without an inventory of this store: sealer inventory -o FILE")
+	case errors.Is(err, archive.ErrDamaged), errors.Is(err, archive.ErrMissing):
+		return advise(err, "Copy these parts again; nothing was loaded.")
+	case errors.Is(err, archive.ErrEncrypted):
+		return advise(err, "Give the file with the secret key: --decrypt-with KEYFILE")
+	}
+	return err
+}
+
+// isPipe reports whether args name one file that may block.
+func isPipe(args []string) bool {
+	if len(args) != 1 {
+		return false
+	}
+	fi, err := os.Stat(args[0])
+	return err == nil && !fi.Mode().IsRegular() && !fi.IsDir()
+}
+
+// cancelled is a reader of a file that fails once ctx is done.
+type cancelled struct {
+	ctx context.Context
+	io.Reader
+}
+
+// Read implements io.Reader.
+func (c cancelled) Read(b []byte) (int, error) {
+	if c.ctx.Err() != nil {
+		return 0, context.Cause(c.ctx)
+	}
+	return c.Reader.Read(b)
 }
 
 // interruptible returns a reader of r that fails as soon as ctx is done. Reading

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/clusterimage/sealer/archive"
 	"github.com/clusterimage/sealer/registry"
 	"github.com/clusterimage/sealer/store"
 	"github.com/clusterimage/sealer/transfer"
@@ -209,7 +210,7 @@ func announce(s *registry.Server, v serving) error {
 		if f.name == "" {
 			continue
 		}
-		if err := writeFile(f.name, 0o644, func(w io.Writer) error { _, err := w.Write(f.content); return err }); err != nil {
+		if err := archive.WriteFile(f.name, 0o644, func(w io.Writer) error { _, err := w.Write(f.content); return err }); err != nil {
 			return err
 		}
 	}

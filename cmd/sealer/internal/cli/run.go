@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/clusterimage/sealer/archive"
 	"github.com/clusterimage/sealer/cluster"
 	"github.com/clusterimage/sealer/cluster/fleet"
 	"github.com/clusterimage/sealer/cluster/plan"
@@ -206,7 +207,7 @@ func (a *app) applied(ctx context.Context, o cluster.Options, f *spec.File, c *e
 
 func (a *app) printPlan(p *plan.Plan, c *engineFlags) error {
 	if c.plan != "" {
-		if err := writeFile(c.plan, 0o644, p.Encode); err != nil {
+		if err := archive.WriteFile(c.plan, 0o644, p.Encode); err != nil {
 			return err
 		}
 	}
@@ -236,7 +237,7 @@ func (a *app) writeKubeconfig(state, name, to string, content []byte) error {
 			return err
 		}
 	}
-	err := writeFile(to, 0o644, func(w io.Writer) error { _, err := w.Write(content); return err })
+	err := archive.WriteFile(to, 0o644, func(w io.Writer) error { _, err := w.Write(content); return err })
 	if err != nil {
 		return err
 	}

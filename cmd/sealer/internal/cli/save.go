@@ -1,25 +1,22 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
-	"runtime"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/clusterimage/sealer/archive"
 	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/store"
 	"github.com/clusterimage/sealer/transfer"
 )
 
 func (a *app) save() *cobra.Command {
-	var file, platforms string
-	var without []string
+	var file, platforms, compress, split string
+	var without, recipients []string
 	cmd := &cobra.Command{
 		Use:   "save IMAGE... -o FILE",
 		Short: "Write images to a tar, an OCI image layout",
@@ -28,10 +25,14 @@ where there is no registry, and for tools that read oci-archive.
 
 With --without the tar is a delta: it lacks the blobs that the far side has, as an
 inventory of it says (sealer inventory), or because an image or an archive was
-loaded there before. sealer load refuses it where such a blob is missing.`,
+loaded there before. sealer load refuses it where such a blob is missing.
+
+With --split the tar comes in parts, FILE.part0001 and so on, and FILE.sha256, which
+sealer load and sha256sum -c read. The SHA-256 of every file is printed.`,
 		Example: `  sealer save my-app:v1 base:v1 -o images.tar
   sealer save my-app:v2 --without my-app:v1 -o v2.tar
   sealer save my-app:v2 --without site.inv -o v2.tar
+  sealer save my-app:v1 -o v1.tar --split 4GiB --encrypt-to age1...
   sealer save my-app:v1 --platform linux/arm64 | ssh host sealer load`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: a.completeImages,
@@ -40,87 +41,58 @@ loaded there before. sealer load refuses it where such a blob is missing.`,
 			if err != nil {
 				return usageError{err}
 			}
+			w := archive.WriteOptions{Compress: compress == "zstd", Recipients: recipients}
+			if compress != "zstd" && compress != "none" {
+				return usagef("--compress %q: want zstd or none", compress)
+			}
+			if split != "" {
+				if w.Split, err = archive.ParseSize(split); err != nil {
+					return usagef("--split: %w", err)
+				}
+			}
 			return a.withStore(func(s *store.Store) error {
 				o := store.SaveOptions{Platforms: list}
 				if o.Without, err = transfer.Without(cmd.Context(), s, without, list); err != nil {
 					return notFound(err)
 				}
-				write := func(w io.Writer) error {
+				return a.saveTo(file, w, func(w io.Writer) error {
 					saved, err := s.Save(cmd.Context(), w, args, o)
 					if err == nil && len(without) > 0 {
 						fmt.Fprintf(a.Err, "left out %d of %d blobs, %s; the far side needs them\n", saved.LeftOutBlobs, saved.Blobs+saved.LeftOutBlobs, size(saved.LeftOutBytes))
 					}
 					return notFound(err)
-				}
-				if file != "" && file != "-" {
-					return writeFile(file, 0o600, write) // programs and configuration may be secret
-				}
-				if f, ok := a.raw.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-					return usagef("will not write a tar to the terminal: use -o FILE or a pipe")
-				}
-				return write(a.raw)
+				})
 			})
 		},
 	}
+	cmd.Flags().StringVar(&compress, "compress", "none", "compress the tar: zstd or none. Layers are compressed already")
+	cmd.Flags().StringVar(&split, "split", "", "write parts of at most this `SIZE`, such as 4GiB, and a file of their checksums; needs -o")
+	cmd.Flags().StringArrayVar(&recipients, "encrypt-to", nil, "encrypt with age for this `RECIPIENT`, a public key (age1...) or a file of them; may be repeated")
 	cmd.Flags().StringVarP(&file, "output", "o", "", "the `file` to write (default: standard output)")
 	cmd.Flags().StringArrayVar(&without, "without", nil, "leave out the blobs of this `INVENTORY|IMAGE|ARCHIVE`: a file, or an image of the store; may be repeated")
 	cmd.Flags().StringVar(&platforms, "platform", "", "only these platforms, separated by commas (default all); one alone is saved as an image for one platform")
 	return cmd
 }
 
-// writeFile makes a file with the permissions perm appear once write has written
-// all of it and the disk has it: until then a file of that name stays as it was.
-// An existing pipe or device is written to instead of replaced, and a link is
-// followed.
-func writeFile(name string, perm fs.FileMode, write func(io.Writer) error) (err error) {
-	if real, err := filepath.EvalSymlinks(name); err == nil {
-		name = real
-	}
-	if info, err := os.Stat(name); err == nil && info.IsDir() {
-		return fmt.Errorf("write %s: it is a directory", name)
-	} else if err == nil && !info.Mode().IsRegular() {
-		f, err := os.OpenFile(name, os.O_WRONLY, 0)
-		if err != nil {
-			return fmt.Errorf("write %s: %w", name, err)
+// saveTo writes an archive to a file, or to standard output where file is empty, and
+// says the file, the bytes and the SHA-256.
+func (a *app) saveTo(file string, o archive.WriteOptions, write func(io.Writer) error) error {
+	if file != "" && file != "-" {
+		files, err := archive.Create(file, o, write)
+		for _, f := range files {
+			fmt.Fprintf(a.Out, "%s  %d bytes  %s\n", f.Name, f.Size, f.Digest)
 		}
-		return errors.Join(write(f), f.Close())
-	}
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	defer func() {
-		if err != nil {
-			_ = f.Close()
-			if rerr := os.Remove(f.Name()); !errors.Is(rerr, fs.ErrNotExist) { // it has its name already
-				err = errors.Join(err, rerr)
-			}
-		}
-	}()
-	if err := write(f); err != nil {
 		return err
 	}
-	if err := errors.Join(f.Chmod(perm), f.Sync(), f.Close()); err != nil { // before the old file is gone
-		return fmt.Errorf("write %s: %w", name, err)
+	if o.Split > 0 {
+		return usagef("--split needs a name for the parts: -o FILE")
 	}
-	if err := os.Rename(f.Name(), name); err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
+	if f, ok := a.raw.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return usagef("will not write a tar to the terminal: use -o FILE or a pipe")
 	}
-	return syncParent(name)
-}
-
-// syncParent flushes the name of a file. Windows, whose file systems keep names in
-// a journal, flushes no directory.
-func syncParent(name string) error {
-	if runtime.GOOS == "windows" {
-		return nil
+	f, err := archive.Stream(a.raw, o, write)
+	if err == nil {
+		fmt.Fprintf(a.Err, "standard output  %d bytes  %s\n", f.Size, f.Digest)
 	}
-	dir, err := os.Open(filepath.Dir(name))
-	if err != nil {
-		return nil // it may be written to, and not read
-	}
-	if err := errors.Join(dir.Sync(), dir.Close()); err != nil {
-		return fmt.Errorf("write %s: flush its directory: %w", name, err)
-	}
-	return nil
+	return err
 }

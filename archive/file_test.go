@@ -1,4 +1,4 @@
-package cli
+package archive
 
 import (
 	"io"
@@ -25,7 +25,7 @@ func TestWriteFile(t *testing.T) {
 		if err := os.WriteFile(file, []byte("old"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		err := writeFile(file, 0o600, tc.write)
+		err := WriteFile(file, 0o600, tc.write)
 		if (err == nil) != (tc.want == "new") {
 			t.Errorf("%s: %v", name, err)
 		}
