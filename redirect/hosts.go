@@ -24,7 +24,11 @@ func (d Redirect) hosts() ([]File, error) {
 		scheme = "http"
 	}
 	views := make([]hostView, 0, len(sources)+2)
+	own := slices.DeleteFunc(slices.Clone(d.OwnNames), func(s string) bool { return s == d.PrivateRegistry })
 	for _, source := range sources {
+		if slices.Contains(own, source) {
+			continue
+		}
 		view := hostView{Source: source, Server: scheme + "://" + d.PrivateRegistry, Only: d.DenyOthers, CA: d.CAFile}
 		if below := d.below(source); below != "" {
 			view.Server, view.Override = view.Server+"/v2/"+below, true
@@ -35,7 +39,10 @@ func (d Redirect) hosts() ([]File, error) {
 		views = append(views, hostView{Source: "_default", Server: "https://denied.invalid", Only: true})
 	}
 	if d.DenyOthers || d.PlainHTTP || d.CAFile != "" {
-		views = append(views, hostView{Source: d.PrivateRegistry, Server: scheme + "://" + d.PrivateRegistry, Only: true, CA: d.CAFile})
+		own = append(own, d.PrivateRegistry)
+	}
+	for _, name := range own {
+		views = append(views, hostView{Source: name, Server: scheme + "://" + d.PrivateRegistry, Only: true, CA: d.CAFile})
 	}
 	slices.SortFunc(views, func(a, b hostView) int { return cmp.Compare(a.Source, b.Source) })
 	files := make([]File, len(views))

@@ -50,6 +50,10 @@ type Redirect struct {
 	Name            string      // of the policy object; "" is DefaultName
 	PrivateRegistry string      // host[:port]; "" is ref.DefaultPrivate
 	Naming          tree.Naming // "" is NamingPath
+	// OwnNames are further names by which nodes ask for PrivateRegistry, such as
+	// that in the cluster's own configuration. Containerd sends them there; other
+	// engines ignore them.
+	OwnNames []string
 
 	// SourceRegistries limits the redirect to images from these registries;
 	// empty means all.

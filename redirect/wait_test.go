@@ -1,6 +1,7 @@
 package redirect_test
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"os/exec"
@@ -55,6 +56,7 @@ func TestWaitScript(t *testing.T) {
 	for name, tc := range map[string]struct {
 		d              redirect.Redirect
 		get, run, list string // what kubectl does
+		pods           string // of Kyverno; "" are good ones
 		timeout        int    // in seconds; with 0 it tries once
 		code           int
 		want           string
@@ -65,6 +67,13 @@ func TestWaitScript(t *testing.T) {
 		"works once":          {get: "echo /True", run: `[ ! -e "$HOME/tried" ] && touch "$HOME/tried" && echo ` + rewritten, code: 1, want: "refused the pod"},
 		"warnings":            {get: "echo /True", run: "echo " + rewritten + "; echo Warning: x >&2", want: "works"},
 		"not ready":           {get: "echo /False", run: "exit 9", code: 1, want: "The policy is not ready"},
+		"image not pulled":    {get: "echo /False", pods: "echo 'kyverno-admission-controller-7d|Pending|False|ImagePullBackOff  |ghcr.io/kyverno/kyverno:v1.19.1 |'", code: 1, want: "Kyverno's pod kyverno-admission-controller-7d does not run: Pending, ImagePullBackOff\n  Its node cannot pull ghcr.io/kyverno/kyverno:v1.19.1.\n  Do the nodes reach the registry, trust its certificate"},
+		"init not pulled":     {get: "exit 1", pods: "echo 'job|Succeeded|False|||'; echo 'a|Pending|False|ErrImagePull PodInitializing  |x:1 |'", code: 1, want: "Kyverno's pod a does not run: Pending, ErrImagePull PodInitializing\n  Its node cannot pull x:1."},
+		"crash":               {get: "echo /False", pods: "echo 'a|Running|False|CrashLoopBackOff OOMKilled |x:1 |'", code: 1, want: "See: kubectl logs -n kyverno a --all-containers --previous"},
+		"no node":             {get: "echo /False", pods: "echo 'a|Pending|||x:1 |0/1 nodes are available | a | b'", code: 1, want: "0/1 nodes are available | a | b See: kubectl describe pod -n kyverno a"},
+		"no pods":             {get: "echo /False", pods: "true", code: 1, want: "Namespace kyverno has no pods"},
+		"pods not readable":   {get: "echo /False", pods: "exit 1", code: 1, want: "The policy is not ready"},
+		"pods and webhook":    {get: "echo /True", run: "echo 'failed calling webhook: refused' >&2; exit 1", pods: "echo 'a|Running|False|||'", code: 1, want: "Kyverno's pod a does not run: Running"},
 		"two policies":        {get: "echo truetrue/", run: "exit 9", code: 1, want: "The policy is not ready"},
 		"no policy":           {get: "echo 'Error: not found' >&2; exit 1", run: "exit 9", code: 1, want: "Error: not found"},
 		"unchanged":           {get: "echo /True", run: "echo probe.invalid/redirect/probe:1", code: 1, want: "wrong image: probe.invalid/redirect/probe:1 became probe.invalid"},
@@ -82,7 +91,8 @@ func TestWaitScript(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bin := t.TempDir()
-			kubectl := "#!/bin/sh\ncase \"$1 $2\" in\n\"get namespaces\") " + tc.list + " ;;\nget*) " + tc.get + " ;;\nrun*) shift; " + tc.run + " ;;\nesac\n"
+			pods := cmp.Or(tc.pods, "echo 'a|Running|True|||'")
+			kubectl := "#!/bin/sh\ncase \"$1 $2\" in\n\"get pods\") " + pods + " ;;\n\"get namespaces\") " + tc.list + " ;;\nget*) " + tc.get + " ;;\nrun*) shift; " + tc.run + " ;;\nesac\n"
 			if err := os.WriteFile(filepath.Join(bin, "kubectl"), []byte(kubectl), 0o755); err != nil {
 				t.Fatal(err)
 			}

@@ -6,7 +6,8 @@
 # Exit code 0 when it works, 1 with a diagnosis when the time is over, 2 when
 # there is no kubectl. WAIT_TIMEOUT and WAIT_INTERVAL are in seconds; with the
 # timeout 0 it tries once. PROBE_IMAGE, PROBE_WANT and PROBE_NAMESPACE choose the
-# pod that is tried and what its image must become.
+# pod that is tried and what its image must become. KYVERNO_NAMESPACE is where
+# Kyverno's own pods are.
 set -u
 
 policy=redirect-registry
@@ -15,6 +16,7 @@ timeout=${WAIT_TIMEOUT:-300}
 image=${PROBE_IMAGE:-probe.invalid/redirect/probe:1}
 want=${PROBE_WANT:-sea.hub:5000/redirect/probe:1}
 namespace=${PROBE_NAMESPACE:-default}
+kyverno=${KYVERNO_NAMESPACE:-kyverno}
 
 say() { echo "wait-kyverno-ready: $*"; }
 
@@ -45,6 +47,37 @@ probe() {
 		--dry-run=server --request-timeout=15s -o 'jsonpath={.spec.containers[0].image}' 2>"$errors"
 }
 
+# kyverno_pods says which of Kyverno's own pods do not run, why, and the next
+# step. It prints nothing when all are ready, or when the API server does not say.
+kyverno_pods() {
+	list=$(kubectl get pods -n "$kyverno" --request-timeout=10s -o 'jsonpath={range .items[*]}{.metadata.name}|{.status.phase}|{.status.conditions[?(@.type=="Ready")].status}|{range .status.initContainerStatuses[*]}{.state.waiting.reason} {end}{range .status.containerStatuses[*]}{.state.waiting.reason} {.lastState.terminated.reason} {end}|{range .spec.containers[*]}{.image} {end}|{.status.conditions[?(@.type=="PodScheduled")].message}{"\n"}{end}' 2>/dev/null) || return 0
+	if [ -z "$list" ]; then
+		echo "Namespace $kyverno has no pods: Kyverno is not installed, or its Deployments cannot make any."
+		echo "  See: kubectl get deployments,replicasets,events -n $kyverno"
+		return 0
+	fi
+	echo "$list" | while IFS='|' read -r pod phase is_up reasons images message; do
+		case $phase/$is_up in
+		Succeeded/* | Running/True | /*) continue ;;
+		esac
+		reasons=$(echo "$reasons" | xargs -n 1 | sort -u | xargs)
+		echo "Kyverno's pod $pod does not run: $phase${reasons:+, $reasons}"
+		case $reasons in
+		*ImagePull* | *ErrImage* | *ImageInspect* | *RegistryUnavailable*)
+			echo "  Its node cannot pull ${images% }."
+			echo "  Do the nodes reach the registry, trust its certificate, and know its name (sealer registry hosts)?"
+			echo "  See: kubectl describe pod -n $kyverno $pod"
+			;;
+		*CrashLoopBackOff* | *OOMKilled* | *Error*)
+			echo "  See: kubectl logs -n $kyverno $pod --all-containers --previous"
+			;;
+		*)
+			echo "  ${message:-It has not become ready.} See: kubectl describe pod -n $kyverno $pod"
+			;;
+		esac
+	done
+}
+
 deadline=$(($(date +%s) + timeout))
 hits=0
 got=
@@ -69,12 +102,15 @@ done
 
 {
 	say "$policy does not work after ${timeout}s"
-	if [ "$ready" = no ]; then
+	troubled=$(kyverno_pods)
+	if [ -n "$troubled" ]; then
+		echo "$troubled"
+	elif [ "$ready" = no ]; then
 		echo "The policy is not ready. See: kubectl get $resource $policy -o yaml"
 	elif [ -n "$got" ]; then
 		echo "The pod that was tried got the wrong image: $image became $got, want $want."
 	elif grep -q 'failed calling webhook' "$errors"; then
-		echo "The API server cannot reach a webhook. See: kubectl get pods,endpoints -n kyverno"
+		echo "The API server cannot reach a webhook. See: kubectl get pods,endpoints -n $kyverno"
 	elif grep -q 'denied the request' "$errors"; then
 		echo "A policy denied the pod that was tried."
 	else

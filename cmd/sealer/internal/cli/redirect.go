@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/clusterimage/sealer/redirect"
+	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/store"
 	"github.com/clusterimage/sealer/transfer"
 )
@@ -87,6 +88,7 @@ func hold(ctx context.Context, s *store.Store, name string, p *ocispec.Platform,
 	d.Exact = true
 	d.Naming = held.Naming
 	d.PrivateRegistry = cmp.Or(d.PrivateRegistry, held.Name)
+	d.OwnNames = []string{cmp.Or(held.Name, ref.DefaultPrivate)}
 	for _, im := range held.Images {
 		d.Images = append(d.Images, redirect.Image(im))
 	}

@@ -19,7 +19,8 @@ func (a *app) registryHosts() *cobra.Command {
 		Use:   "hosts IMAGE --server URL",
 		Short: "Print the hosts.toml files by which containerd pulls from a registry what is inside",
 		Long: `Print containerd's hosts.toml files for exactly the source registries whose
-images are inside a ClusterImage. With them in /etc/containerd/certs.d of each
+images are inside a ClusterImage, and for the name of its private registry, by
+which kubeadm's configuration may ask. With them in /etc/containerd/certs.d of each
 node, containerd asks the registry at URL first; it needs no webhook and no change
 of any manifest. URL is a sealer registry serve, or a registry that has the images
 under the names of the private registry.`,
