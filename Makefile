@@ -7,7 +7,7 @@ GO ?= go
 export CGO_ENABLED ?= 0
 
 # bench-* and the like stand with the scripts that they run.
-.PHONY: build programs reproduce test check unit conformance demo real corpus fuzz bench bench-build bench-mirror clean mutate test-policy test-cluster test-cluster-run test-cluster-large test-sohost bench-run
+.PHONY: build programs reproduce test check unit conformance demo real corpus fuzz bench bench-build bench-mirror clean mutate test-policy test-cluster test-cluster-run test-cluster-large test-sohost bench-run bench-travel
 
 build: ## build bin/sealer
 	$(GO) build -trimpath -ldflags "-s -w" -o bin/sealer ./cmd/sealer
@@ -71,6 +71,9 @@ bench-build: ## builds beside git status and tar | zstd (SCALE=10 for a tenth; 2
 
 bench-mirror: ## mirroring beside the floor and the peers, on loopback and at 30 ms (root; takes long)
 	@bash registry/mirror/bench.sh
+
+bench-travel: ## requests and bytes of pushes and pulls of 20, 200 and 500 images, by a counting registry
+	$(GO) test ./transfer -run '^$$' -bench Travel -benchtime 1x
 
 clean:
 	rm -rf bin

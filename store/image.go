@@ -255,6 +255,17 @@ func find(idx *ocispec.Index, nameOrID string) (ocispec.Descriptor, error) {
 	return ocispec.Descriptor{}, fmt.Errorf("image %s: %d images have an ID that begins so", nameOrID, len(found))
 }
 
+// Named returns the digest of the image that r names, from index.json alone. The
+// error wraps ErrNotFound.
+func (s *Store) Named(r ref.Reference) (digest.Digest, error) {
+	idx, err := s.readIndex()
+	if err != nil {
+		return "", err
+	}
+	d, err := find(idx, r.String())
+	return d.Digest, err
+}
+
 // matches reports whether r means the entry d: a reference with a digest alone
 // means any tag of that repository.
 func matches(d ocispec.Descriptor, r ref.Reference) bool {

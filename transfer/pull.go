@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -35,6 +36,10 @@ func Names(from ref.Reference) []ref.Reference {
 // descriptor of the manifest or image index. No name changes when it fails.
 func Pull(ctx context.Context, s *store.Store, c *remote.Client, from ref.Reference, o remote.PullOptions) (ocispec.Descriptor, error) {
 	o.Accept = func(ctx context.Context, content *remote.Content) error { return accept(ctx, s, c, from, content) }
+	o.Record = Record(s)
+	if known, err := s.Named(from); err == nil { // else all is asked for
+		o.Known = known
+	}
 	desc, err := c.Pull(ctx, s, from, o)
 	if err != nil {
 		return ocispec.Descriptor{}, err
@@ -79,7 +84,16 @@ func accept(ctx context.Context, s *store.Store, c *remote.Client, from ref.Refe
 
 // PushOptions steers Push and PushMirrored. The zero value works.
 type PushOptions struct {
+	// Base is an image in the target's registry that is like the pushed one; see
+	// remote.PushOptions. PushMirrored does not use it.
+	Base     ref.Reference
 	Progress func(remote.Event) // called concurrently; nil for none
+}
+
+// Record returns the store's record of what the repositories of registries hold.
+// It lies in the store's cache.
+func Record(s *store.Store) *remote.Record {
+	return remote.OpenRecord(filepath.Join(s.CacheDir(), "registries"))
 }
 
 // Push sends the image nameOrID, with every platform that the store has, to the
@@ -91,7 +105,9 @@ func Push(ctx context.Context, s *store.Store, c *remote.Client, nameOrID string
 		return ocispec.Descriptor{}, err
 	}
 	return im.Descriptor, c.Push(ctx, s, im.Descriptor, to, remote.PushOptions{
-		MountFrom: mirror.MountFrom(im.Documents),
+		MountFrom: mirror.MountFrom(im.Documents, to.Registry),
+		Base:      o.Base,
+		Record:    Record(s),
 		Progress:  o.Progress,
 	})
 }
@@ -130,6 +146,6 @@ func PushMirrored(ctx context.Context, s *store.Store, c *remote.Client, nameOrI
 			}
 		}
 	}
-	pushed, err := mirror.Push(ctx, c, src, docs, to, mirror.PushOptions{Progress: o.Progress})
+	pushed, err := mirror.Push(ctx, c, src, docs, to, mirror.PushOptions{Record: Record(s), Progress: o.Progress})
 	return pushed, lacking, err
 }

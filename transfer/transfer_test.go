@@ -27,7 +27,7 @@ import (
 	"github.com/clusterimage/sealer/transfer"
 )
 
-func newStore(t *testing.T) *store.Store {
+func newStore(t testing.TB) *store.Store {
 	t.Helper()
 	s, err := store.Open(t.TempDir(), store.Options{})
 	if err != nil {
@@ -46,7 +46,7 @@ func newUpstream(t *testing.T, images ...registrytest.Image) *registrytest.Upstr
 	return registrytest.New(t, registrytest.Options{Images: images})
 }
 
-func newClient(t *testing.T, ups ...*registrytest.Upstream) *remote.Client {
+func newClient(t testing.TB, ups ...*registrytest.Upstream) *remote.Client {
 	t.Helper()
 	dir := t.TempDir()
 	o := remote.Options{

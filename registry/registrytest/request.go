@@ -1,6 +1,7 @@
 package registrytest
 
 import (
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -32,6 +33,7 @@ type Request struct {
 	Header     http.Header
 	Status     int   // 0 while nothing was answered
 	Bytes      int64 // of the body, sent so far
+	Received   int64 // of the request's body, read so far
 }
 
 const tokenPath = "/token"
@@ -116,6 +118,21 @@ func (w *logWriter) Write(p []byte) (int, error) {
 		w.entry.Status = http.StatusOK
 	}
 	w.entry.Bytes += int64(n)
+	return n, err
+}
+
+// logBody records the bytes of a request's body in the log.
+type logBody struct {
+	io.ReadCloser
+	u     *Upstream
+	entry *Request
+}
+
+func (b *logBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.u.mu.Lock()
+	defer b.u.mu.Unlock()
+	b.entry.Received += int64(n)
 	return n, err
 }
 

@@ -81,6 +81,7 @@ func (u *Upstream) serve(w http.ResponseWriter, r *http.Request) {
 	if do := u.fault(what); do != nil {
 		next = do(next)
 	}
+	r.Body = &logBody{r.Body, u, &entry}
 	next.ServeHTTP(&logWriter{ResponseWriter: w, u: u, entry: &entry}, r)
 }
 

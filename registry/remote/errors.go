@@ -153,6 +153,18 @@ func (h *host) unreached(err error) error {
 	return unreachedError{err}
 }
 
+// Unavailable reports whether err, of a Client's method, is about the registry and
+// not about what was asked for: no connection, or an answer that it cannot serve
+// requests now. Every further attempt was made then.
+func Unavailable(err error) bool {
+	var status *statusError
+	if errors.As(err, &status) {
+		return status.status == http.StatusTooManyRequests || status.status >= http.StatusInternalServerError && status.status != http.StatusNotImplemented
+	}
+	var network net.Error
+	return errors.As(err, new(unreachedError)) || errors.As(err, &network) || errors.Is(err, ErrPlainHTTP)
+}
+
 // permanentError is a failure that another attempt would only repeat.
 type permanentError struct{ error }
 

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/containers/image/v5/pkg/tlsclientconfig"
+
+	"github.com/clusterimage/sealer/registry/ref"
 )
 
 // hostKey identifies a host and its trust: registries.conf may call a registry
@@ -216,4 +218,18 @@ func (c *Client) base(ctx context.Context, h *host) (string, error) {
 		return "", ctx.Err()
 	}
 	return "", h.unreached(fmt.Errorf("registry %s speaks neither https nor http: %w", h.name, oneLine(errs)))
+}
+
+// Ping asks r's registry whether it serves. A refusal for lack of credentials is
+// an answer, too. It does not try again.
+func (c *Client) Ping(ctx context.Context, r ref.Reference) error {
+	t, err := c.destination(r)
+	if err != nil {
+		return err
+	}
+	resp, err := c.withoutRetry().do(ctx, t, request{method: http.MethodGet, path: "/v2/", ok: []int{http.StatusOK, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound}})
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/opencontainers/go-digest"
@@ -15,7 +16,11 @@ import (
 // PullOptions steers Pull. The zero value pulls every platform.
 type PullOptions struct {
 	Platforms []ocispec.Platform // of an index, fetch these only; empty means all
-	Progress  func(Event)        // called concurrently; nil for none
+	// Known is the digest that the reference had last; see WalkOptions.
+	Known digest.Digest
+	// Record is told what the repository holds; nil for none.
+	Record   *Record
+	Progress func(Event) // called concurrently; nil for none
 	// Accept judges the image when its manifests are in the sink and none of its
 	// layers is fetched. Its error ends the pull; nil accepts every image.
 	Accept func(context.Context, *Content) error
@@ -28,7 +33,7 @@ func (c *Client) Pull(ctx context.Context, sink Sink, from ref.Reference, o Pull
 	fail := func(err error) (ocispec.Descriptor, error) {
 		return ocispec.Descriptor{}, fmt.Errorf("pull %s: %w", from, err)
 	}
-	content, err := c.Walk(ctx, sink, from, WalkOptions{Platforms: o.Platforms})
+	content, err := c.Walk(ctx, sink, from, WalkOptions{Platforms: o.Platforms, Known: o.Known})
 	if err != nil {
 		return fail(err)
 	}
@@ -67,7 +72,21 @@ func (c *Client) Pull(ctx context.Context, sink Sink, from ref.Reference, o Pull
 	if len(errs) > 0 {
 		return ocispec.Descriptor{}, errors.Join(errs...)
 	}
+	c.remember(o.Record, from, content)
 	return content.Descriptor, nil
+}
+
+// remember notes in r, which may be nil, that from's repository has content.
+func (c *Client) remember(r *Record, from ref.Reference, content *Content) {
+	t, err := c.destination(from)
+	if r == nil || err != nil {
+		return
+	}
+	var all []digest.Digest
+	for _, d := range append(slices.Clone(content.Manifests), content.Blobs...) {
+		all = append(all, d.Digest)
+	}
+	r.hold(t.key(), content.Descriptor.Digest, all)
 }
 
 // meter adds up the bytes of concurrent transfers and reports them.

@@ -24,11 +24,18 @@ type PushOptions struct {
 	// Reduce sends, in place of an index with missing manifests, an index of the
 	// others. Its digest differs from the original's.
 	Reduce bool
-	// MountFrom gives for a blob the repositories of the target's registry that
-	// may have it. Push asks the registry to mount the blob from the first of
-	// them.
-	MountFrom map[digest.Digest][]string
-	Progress  func(Event) // called concurrently; nil for none
+	// MountFrom gives for a blob a repository of the target's registry that may
+	// have it. Push asks the registry to mount the blob from there if Record
+	// knows of no other repository.
+	MountFrom map[digest.Digest]string
+	// Base is an image in the target's registry that is like the pushed one: what
+	// it lists is not sent again. The zero Reference means none. A Base that the
+	// registry lacks is passed over.
+	Base ref.Reference
+	// Record remembers what repositories hold, from push to push; nil remembers
+	// nothing.
+	Record   *Record
+	Progress func(Event) // called concurrently; nil for none
 }
 
 // Push sends the manifest or index desc, and everything it names that the target
@@ -39,9 +46,9 @@ type PushOptions struct {
 // digest would say which manifest the target has, and the tag would be left as it
 // is. So is a digest that is not desc's.
 //
-// Push first reads the manifest that to names now. The target has the blobs of
-// that manifest, so only the others are checked: 0.2 s instead of 0.95 for an
-// unchanged image of 127 blobs at 30 ms.
+// Push finds out which blobs the target has from manifests, and asks for a blob
+// only where no manifest tells: see push.survey. An unchanged image costs one
+// request, at any size.
 func (c *Client) Push(ctx context.Context, src Source, desc ocispec.Descriptor, to ref.Reference, o PushOptions) error {
 	_, err := c.PushImage(ctx, src, desc, to, o)
 	return err
@@ -60,28 +67,38 @@ func (c *Client) PushImage(ctx context.Context, src Source, desc ocispec.Descrip
 	if err != nil {
 		return fail(err)
 	}
-	p := &push{c: c, t: t, src: src, to: to, o: o, meter: meter{report: o.Progress, reference: to.String()}}
+	p := &push{
+		c: c, t: t, src: src, to: to, o: o, record: o.Record,
+		meter:  meter{report: o.Progress, reference: to.String()},
+		wanted: map[digest.Digest]ocispec.Descriptor{}, there: map[digest.Digest]bool{}, mounts: map[digest.Digest]string{},
+	}
+	if p.record == nil {
+		p.record = OpenRecord("")
+	}
 	if err := p.read(ctx, desc); err != nil {
 		return fail(err)
 	}
-	l, err := p.listed(ctx)
+	complete, err := p.survey(ctx)
 	if err != nil {
 		return fail(err)
 	}
 	top := p.top().Descriptor
-	if l.complete {
+	if complete {
+		p.remember()
 		return top, nil
 	}
-	if err := p.blobs(ctx, l.digests); err != nil {
+	if err := p.blobs(ctx); err != nil {
 		return fail(err)
 	}
-	err = p.sendManifests(ctx, l.digests)
-	if len(l.digests) > 0 && errors.Is(err, errRejected) {
-		// The registry may have lost blobs that its own manifest lists: check
+	err = p.sendManifests(ctx)
+	if len(p.there) > 0 && errors.Is(err, errRejected) && (!p.sparse || to.Tag == "") {
+		// The registry may have lost blobs that its own manifests list: check
 		// each one.
-		c.log.Debug("the target lacks what its manifest lists, asking for each blob", "error", err)
-		if err = p.blobs(ctx, nil); err == nil {
-			err = p.sendManifests(ctx, nil)
+		c.log.Debug("the target lacks what its manifests list, asking for each blob", "error", err)
+		clear(p.there)
+		p.record.doubt(p.t.key())
+		if err = p.blobs(ctx); err == nil {
+			err = p.sendManifests(ctx)
 		}
 	}
 	if p.sparse && errors.Is(err, errRejected) {
@@ -90,6 +107,7 @@ func (c *Client) PushImage(ctx context.Context, src Source, desc ocispec.Descrip
 	if err != nil {
 		return fail(err)
 	}
+	p.remember()
 	return top, nil
 }
 
@@ -111,9 +129,14 @@ type push struct {
 	to        ref.Reference
 	o         PushOptions
 	meter     meter
-	manifests []sentManifest // children first
-	wanted    []ocispec.Descriptor
-	sparse    bool // the index lists manifests that are not sent
+	record    *Record
+	manifests []sentManifest                       // children first
+	order     []ocispec.Descriptor                 // the blobs, each once, in the order of the manifests
+	wanted    map[digest.Digest]ocispec.Descriptor // the same by digest
+	sparse    bool                                 // the index lists manifests that are not sent
+
+	there  map[digest.Digest]bool   // blobs and manifests that the target has
+	mounts map[digest.Digest]string // repositories of the target's registry that have a blob, from the manifest of Base
 }
 
 // sentManifest is a manifest to send, with its bytes.
@@ -195,8 +218,9 @@ func reduce(index []byte, keep []digest.Digest) ([]byte, error) {
 
 func (p *push) add(m *Parsed) {
 	for _, d := range append([]ocispec.Descriptor{m.Config}, m.Layers...) {
-		if !slices.ContainsFunc(p.wanted, func(b ocispec.Descriptor) bool { return b.Digest == d.Digest }) {
-			p.wanted = append(p.wanted, d)
+		if _, ok := p.wanted[d.Digest]; !ok {
+			p.wanted[d.Digest] = d
+			p.order = append(p.order, d)
 			p.meter.total += d.Size
 		}
 	}
@@ -215,57 +239,16 @@ func (p *push) open(ctx context.Context, d digest.Digest) ([]byte, error) {
 	return b, err
 }
 
-// listing is the answer of the target to a request for the manifest that is
-// about to be pushed.
-type listing struct {
-	// complete says that the reference, which may be a tag, names the pushed
-	// manifest already, so there is nothing to send.
-	complete bool
-	// digests are the manifest that the reference names now and all that this
-	// manifest lists: the target has them, and they are not asked for.
-	digests map[digest.Digest]bool
-}
-
-// listed asks the target for the manifest under the reference of the push. A
-// target that has none, or one that cannot be relied on, gives a zero listing.
-func (p *push) listed(ctx context.Context) (listing, error) {
-	top := p.top().Digest
-	d, b, err := p.c.manifest(ctx, p.t, p.to, top) // conditional: a manifest may have thousands of entries
-	switch {
-	case errors.Is(err, ErrNotFound), errors.Is(err, ErrUnsupported), errors.Is(err, ErrDigest):
-		return listing{}, nil
-	case err != nil:
-		return listing{}, err
-	case d.Digest == top:
-		return listing{complete: true}, nil
-	}
-	old, err := ParseManifest(d.MediaType, b)
-	if err != nil {
-		return listing{}, err
-	}
-	there := map[digest.Digest]bool{d.Digest: true}
-	olds := []*Parsed{old}
-	for _, m := range old.Manifests {
-		r := p.to
-		r.Digest = m.Digest
-		_, b, err := p.c.manifest(ctx, p.t, r, "")
-		if err != nil {
-			continue // the index is sparse
-		}
-		if child, err := ParseManifest(m.MediaType, b); err == nil {
-			there[m.Digest] = true
-			olds = append(olds, child)
-		}
-	}
-	for _, o := range olds {
-		if !o.IsIndex() {
-			there[o.Config.Digest] = true
-		}
-		for _, l := range o.Layers {
-			there[l.Digest] = true
-		}
-	}
-	return listing{digests: there}, nil
-}
-
 func (p *push) top() sentManifest { return p.manifests[len(p.manifests)-1] }
+
+// remember notes in the record that the target has everything of the push.
+func (p *push) remember() {
+	var all []digest.Digest
+	for _, m := range p.manifests {
+		all = append(all, m.Digest)
+	}
+	for _, d := range p.order {
+		all = append(all, d.Digest)
+	}
+	p.record.hold(p.t.key(), p.top().Digest, all)
+}

@@ -42,36 +42,50 @@ func (c *Client) Tags(ctx context.Context, r ref.Reference) ([]string, error) {
 // tags".
 func (c *Client) tags(ctx context.Context, t target) ([]string, error) {
 	var all []string
-	next := fmt.Sprintf("/v2/%s/tags/list?n=%d", t.repository, tagsPage)
+	next := firstTags(t)
 	for next != "" {
-		resp, err := c.do(ctx, t, request{method: "GET", path: next, scope: pullScope(t.repository)})
+		page, after, err := c.tagPage(ctx, t, next)
 		if err != nil {
 			return nil, err
 		}
-		b, err := io.ReadAll(io.LimitReader(resp.Body, maxTagsPage+1))
-		link, at := resp.Header.Get("Link"), resp.Request.URL
-		resp.Body.Close()
-		if err != nil {
-			return nil, fmt.Errorf("read tags: %w", err)
-		}
-		var page struct {
-			Tags []string `json:"tags"`
-		}
-		if len(b) > maxTagsPage {
-			return nil, fmt.Errorf("read tags: a page of more than %d bytes", maxTagsPage)
-		}
-		if err := json.Unmarshal(b, &page); err != nil {
-			return nil, fmt.Errorf("read tags: %w", err)
-		}
-		before := next
-		if next, err = nextPage(at, link); err != nil {
-			return nil, fmt.Errorf("read tags: %w", err)
-		}
-		if all = append(all, page.Tags...); len(all) > maxTags || next == before {
+		if all = append(all, page...); len(all) > maxTags || after == next {
 			return nil, errors.New("read tags: the registry's pages do not end")
 		}
+		next = after
 	}
 	return all, nil
+}
+
+// firstTags returns the path of the first page of t's tags.
+func firstTags(t target) string {
+	return fmt.Sprintf("/v2/%s/tags/list?n=%d", t.repository, tagsPage)
+}
+
+// tagPage reads a page of the tags of t, and the path of the next one.
+func (c *Client) tagPage(ctx context.Context, t target, path string) (tags []string, next string, err error) {
+	fail := func(err error) ([]string, string, error) { return nil, "", fmt.Errorf("read tags: %w", err) }
+	resp, err := c.do(ctx, t, request{method: "GET", path: path, scope: pullScope(t.repository)})
+	if err != nil {
+		return nil, "", err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxTagsPage+1))
+	if err != nil {
+		return fail(err)
+	}
+	if len(b) > maxTagsPage {
+		return fail(fmt.Errorf("a page of more than %d bytes", maxTagsPage))
+	}
+	var page struct {
+		Tags []string `json:"tags"`
+	}
+	if err := json.Unmarshal(b, &page); err != nil {
+		return fail(err)
+	}
+	if next, err = nextPage(resp.Request.URL, resp.Header.Get("Link")); err != nil {
+		return fail(err)
+	}
+	return page.Tags, next, nil
 }
 
 // nextPage returns the path of the page that a Link header (RFC 8288) names as the

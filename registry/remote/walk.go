@@ -21,6 +21,8 @@ type Content struct {
 	Manifests  []ocispec.Descriptor // children first, Descriptor last
 	Blobs      []ocispec.Descriptor // configs and layers, each once
 	Platforms  []ocispec.Platform   // of the manifests; empty if none is recorded
+
+	has map[digest.Digest]bool // Blobs
 }
 
 // WalkOptions steers Walk. The zero value takes every platform.
@@ -81,8 +83,12 @@ func (c *Client) Walk(ctx context.Context, sink Sink, r ref.Reference, o WalkOpt
 
 // add appends the blobs of p that c lacks.
 func (c *Content) add(p *Parsed) {
+	if c.has == nil {
+		c.has = map[digest.Digest]bool{}
+	}
 	for _, d := range append([]ocispec.Descriptor{p.Config}, p.Layers...) {
-		if !slices.ContainsFunc(c.Blobs, func(b ocispec.Descriptor) bool { return b.Digest == d.Digest }) {
+		if !c.has[d.Digest] {
+			c.has[d.Digest] = true
 			c.Blobs = append(c.Blobs, d)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/store"
 	"github.com/clusterimage/sealer/transfer"
 )
@@ -12,11 +13,18 @@ import (
 func (a *app) push() *cobra.Command {
 	var r registryFlags
 	var quiet bool
+	var hint string
 	cmd := &cobra.Command{
 		Use:   "push IMAGE [NAME]",
 		Short: "Send an image to a registry",
 		Long: `Send an image to the registry that its name begins with, or to the one of NAME.
-Only what the registry lacks is sent. The digest there is the digest here.`,
+Only what the registry lacks is sent. The digest there is the digest here.
+
+The store remembers what it pushed to and pulled from each registry: of an image
+like one that is there, in this repository or in another one, only the difference
+is sent. Where another machine pushed such an image, --base-hint names it.`,
+		Example: `  sealer push my-app:v2 registry.example.com/team/my-app:v2
+  sealer push my-app:v2 registry.example.com/prod/my-app:v2 --base-hint registry.example.com/team/my-app:v1`,
 		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: a.completeImages,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -24,13 +32,23 @@ Only what the registry lacks is sent. The digest there is the digest here.`,
 			if err != nil {
 				return err
 			}
+			o := transfer.PushOptions{}
+			if hint != "" {
+				if o.Base, err = ref.Parse(hint); err != nil {
+					return usageError{fmt.Errorf("--base-hint: %w", err)}
+				}
+				if o.Base.Registry != to.Registry {
+					return usagef("--base-hint %s: it is in another registry than %s", hint, to)
+				}
+			}
 			c, err := a.client(&r)
 			if err != nil {
 				return err
 			}
 			return a.withStore(func(s *store.Store) error {
 				p := a.newProgress(quiet)
-				sent, err := transfer.Push(cmd.Context(), s, c, args[0], to, transfer.PushOptions{Progress: p.transfer})
+				o.Progress = p.transfer
+				sent, err := transfer.Push(cmd.Context(), s, c, args[0], to, o)
 				p.Close()
 				if err != nil {
 					return notFound(err)
@@ -44,6 +62,7 @@ Only what the registry lacks is sent. The digest there is the digest here.`,
 			})
 		},
 	}
+	cmd.Flags().StringVar(&hint, "base-hint", "", "an `image` in the registry that is like this one: what it has is not sent again")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only the digest")
 	r.add(cmd.Flags())
 	return cmd

@@ -28,8 +28,8 @@ below PREFIX. Only what the registry lacks is sent.
 
 An image that was mirrored for some of its platforms has an index that lists
 others, too. Where the registry takes no such index, the tag gets an index of the
-platforms that are there, whose digest is another; this is printed. A reference by
-digest alone cannot be had then, and fails.`,
+platforms that are there, whose digest is another; this is printed, and the exit
+code is 3. A reference by digest alone cannot be had then, and fails.`,
 		Example:           `  sealer registry push my-app:v1 --to harbor.example.com/cluster`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.completeImages,
@@ -60,9 +60,11 @@ func (a *app) pushMirrored(ctx context.Context, s *store.Store, c *remote.Client
 	bar := a.newProgress(false)
 	pushed, lacking, err := transfer.PushMirrored(ctx, s, c, name, p, to, transfer.PushOptions{Progress: bar.transfer})
 	bar.Close()
+	reduced := 0
 	for _, im := range pushed {
 		fmt.Fprintf(out, "%s  %s\n", im.Reference, im.Digest)
 		if im.Reduced {
+			reduced++
 			fmt.Fprintf(a.Err, "warning: %s: the registry takes no index whose platforms it has not all; it got one of those inside, with another digest\n", im.Reference)
 		}
 	}
@@ -72,6 +74,10 @@ func (a *app) pushMirrored(ctx context.Context, s *store.Store, c *remote.Client
 	if err == nil && len(lacking) > 0 {
 		err = advise(incompleteError{fmt.Errorf("registry push %s: %s", name, counted(len(lacking), "image is not inside", "images are not inside"))},
 			"Copy them to the registry by themselves, or build the image again")
+	}
+	if err == nil && reduced > 0 {
+		err = advise(incompleteError{fmt.Errorf("registry push %s: %s", name, counted(reduced, "image has another digest there", "images have another digest there"))},
+			"Build the image with --all-platforms, or push to a registry that takes sparse indexes; a pod that pins the digest does not start until then")
 	}
 	if err == nil && len(pushed) == 0 {
 		fmt.Fprintf(a.Err, "%s holds no container image\n", name)
