@@ -17,6 +17,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/clusterimage/sealer/image"
+	"github.com/clusterimage/sealer/registry"
 	"github.com/clusterimage/sealer/registry/mirror"
 	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/registry/ref"
@@ -324,7 +325,7 @@ func damage(t *testing.T, path string) {
 	}
 }
 
-func TestContentsAndHeld(t *testing.T) {
+func TestServiceAndHeld(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t,
 		registrytest.Image{Name: "app:1", Platforms: []string{"linux/amd64", "linux/arm64"}},
@@ -357,23 +358,16 @@ func TestContentsAndHeld(t *testing.T) {
 			t.Errorf("Held(%q) = %v, %v; want %d images", p, held.Images, err, n)
 		}
 	}
-	// A layer that two images share is served once, on top.
-	v, err := transfer.Contents(t.Context(), s, []string{"amd:v1", "both:v1"}, nil)
+	v, err := transfer.NewService(t.Context(), s, transfer.Selection{Names: []string{"amd:v1", "both:v1"}}, registry.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := map[digest.Digest]bool{}
-	for _, l := range v.Layers {
-		if seen[l] {
-			t.Errorf("layer %s twice", l)
-		}
-		seen[l] = true
+	defer v.Close()
+	if got := v.PrivateRegistries(); len(got) != 3 || got[0] != "sea.hub:5000" {
+		t.Errorf("private registries %v", got)
 	}
-	if len(v.Options.PrivateRegistries) != 3 || v.Options.PrivateRegistries[0] != "sea.hub:5000" {
-		t.Errorf("private registries %v", v.Options.PrivateRegistries)
-	}
-	if _, err := transfer.Contents(t.Context(), s, []string{"none:v1"}, nil); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("Contents of an image that is not there: %v", err)
+	if _, err := transfer.NewService(t.Context(), s, transfer.Selection{Names: []string{"none:v1"}}, registry.Options{}); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("a service of an image that is not there: %v", err)
 	}
 }
 
