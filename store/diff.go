@@ -21,21 +21,27 @@ import (
 // A Change is one difference between two images.
 type Change struct {
 	Kind string `json:"kind"` // "added", "removed" or "changed"
-	Name string `json:"name"` // of a file its path, of an image its reference
+	Name string `json:"name"` // of a file its path, of an image its reference, of a command its text
 	// From and To are the two states: of a file its type, mode and size, of an
 	// image its digest.
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
+	// Bytes are those of an image's blobs that the other ClusterImage lacks.
+	Bytes int64 `json:"bytes,omitempty"`
 }
 
-// A Difference is the result of Diff; each list is sorted by name.
+// A Difference is the result of Diff; files and images are sorted by name, commands
+// are in their order.
 type Difference struct {
-	Files  []Change `json:"files"`
-	Images []Change `json:"images"`
+	Files    []Change `json:"files"`
+	Images   []Change `json:"images"`
+	Commands []Change `json:"commands"`
+	Carry    Payload  `json:"carry"`
 }
 
-// Diff compares the files and the mirrored images of two ClusterImages, for the
-// platform p as in Image. Registry trees are compared by their images.
+// Diff compares the files, the mirrored images and the start commands of two
+// ClusterImages, for the platform p as in Image. Registry trees are compared by
+// their images. Carry is about p or, where p is nil, about all platforms.
 func (s *Store) Diff(ctx context.Context, from, to string, p *ocispec.Platform) (*Difference, error) {
 	a, err := s.Image(ctx, from, p)
 	if err != nil {
@@ -45,7 +51,10 @@ func (s *Store) Diff(ctx context.Context, from, to string, p *ocispec.Platform) 
 	if err != nil {
 		return nil, err
 	}
-	d := &Difference{Images: diffImages(a, b)}
+	d := &Difference{}
+	if err := s.diffContent(ctx, d, a, b, p); err != nil {
+		return nil, fmt.Errorf("diff %s %s: %w", from, to, err)
+	}
 	if d.Files, err = s.diffFiles(ctx, a, b); err != nil {
 		return nil, fmt.Errorf("diff %s %s: %w", from, to, err)
 	}

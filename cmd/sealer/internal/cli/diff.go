@@ -14,9 +14,14 @@ func (a *app) diff() *cobra.Command {
 	var only platformFlag
 	cmd := &cobra.Command{
 		Use:   "diff IMAGE IMAGE",
-		Short: "Compare the files and the container images of two images",
-		Long: `Compare two images: which files and which container images the second has more
-(+), lacks (-) or has otherwise (~).`,
+		Short: "Compare the files, the container images and the commands of two images",
+		Long: `Compare two images: which files, container images and start commands the second
+has more (+), lacks (-) or has otherwise (~), with the bytes of a container image
+that the other one lacks. The last line says how many bytes must be carried to a
+place that has the first, so that it has the second; sealer save --without the
+first writes them.`,
+		Example: `  sealer diff my-app:v1 my-app:v2
+  sealer diff my-app:v1 my-app:v2 --format '{{.Carry.Bytes}}'`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: a.completeImages,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -31,6 +36,10 @@ func (a *app) diff() *cobra.Command {
 				return o.print(a.Out, d, func(w io.Writer) error {
 					printChanges(w, "file", d.Files)
 					printChanges(w, "image", d.Images)
+					printChanges(w, "command", d.Commands)
+					if d.Carry.Blobs > 0 {
+						fmt.Fprintf(w, "to carry: %d bytes in %d blobs (%s)\n", d.Carry.Bytes, d.Carry.Blobs, size(d.Carry.Bytes))
+					}
 					return nil
 				})
 			})
@@ -44,12 +53,19 @@ func (a *app) diff() *cobra.Command {
 func printChanges(w io.Writer, what string, changes []store.Change) {
 	marks := map[string]string{"added": "+", "removed": "-", "changed": "~"}
 	for _, c := range changes {
+		if what == "command" {
+			fmt.Fprintf(w, "%s command  %s\n", marks[c.Kind], c.Name)
+			continue
+		}
 		detail := c.From + c.To
 		switch {
 		case c.Kind == "changed" && c.From == c.To:
 			detail = c.From + ", other content"
 		case c.Kind == "changed":
 			detail = c.From + " => " + c.To
+		}
+		if what == "image" {
+			detail += ", " + size(c.Bytes)
 		}
 		fmt.Fprintf(w, "%s %-5s %s  (%s)\n", marks[c.Kind], what, c.Name, detail)
 	}
