@@ -220,7 +220,7 @@ func (e *engine) execute(ctx context.Context, p *plan.Plan, img *source) (*Repor
 			return r, err
 		}
 	}
-	if err := errors.Join(e.state.keep(e.file), e.keepApps()); err != nil {
+	if err := errors.Join(e.state.keep(e.file), e.keepApps(), e.state.keepPlan(r.Plan)); err != nil {
 		return r, err
 	}
 	err = e.run(ctx, r, img)

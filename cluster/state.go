@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/clusterimage/sealer/cluster/journal"
+	"github.com/clusterimage/sealer/cluster/plan"
 	"github.com/clusterimage/sealer/cluster/spec"
 )
 
@@ -50,6 +52,17 @@ func (s state) keep(f *spec.File) error {
 		return err
 	}
 	return s.write("Clusterfile", b)
+}
+
+// planFile is the name of the plan of the last run in the cluster's directory.
+const planFile = "plan.json"
+
+func (s state) keepPlan(p *plan.Plan) error {
+	var b bytes.Buffer
+	if err := p.Encode(&b); err != nil {
+		return err
+	}
+	return s.write(planFile, b.Bytes())
 }
 
 // Known returns the Clusterfile of a cluster that the engine has made. The error

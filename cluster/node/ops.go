@@ -20,6 +20,7 @@ const (
 	OpBlob  = "blob"  // BlobRequest, the blob as input
 	OpStep  = "step"  // StepRequest -> StepResult; logs
 	OpUndo  = "undo"  // UndoRequest; logs
+	OpDebug = "debug" // DebugRequest; a tar as output
 	OpClose = "close"
 	OpWants = "kubeadm.images" // kubeadm's configuration as a string, kubeadm as input -> []string, see KubeadmImages
 )
@@ -90,6 +91,13 @@ func (s *Server) Ops() map[string]wire.Handler {
 			return nil, s.PutBlob(ctx, q.Digest, q.Size, in.Input())
 		},
 		OpWants: opWants,
+		OpDebug: func(ctx context.Context, in *wire.Incoming) (any, error) {
+			var q DebugRequest
+			if err := in.Decode(&q); err != nil {
+				return nil, err
+			}
+			return nil, s.Debug(ctx, q, in.Output())
+		},
 		OpStep:  s.opStep,
 		OpUndo:  s.opUndo,
 		OpClose: func(context.Context, *wire.Incoming) (any, error) { return nil, s.Close() },

@@ -35,8 +35,13 @@ func (c *engineFlags) flags(cmd *cobra.Command) {
 	f.BoolVar(&c.force, "force", false, "replace files in the way that sealer did not make; delete puts them back")
 	c.reachFlags.flags(cmd)
 	f.StringSliceVar(&c.skip, "skip-check", nil, "leave out this preflight `check`; its failure names it")
-	f.StringVar(&c.machine, "machine", "", "the `directory` that stands for every machine, for tests")
-	_ = f.MarkHidden("machine") // it exists
+	c.machineFlag(cmd)
+}
+
+// machineFlag adds the flag of tests.
+func (c *engineFlags) machineFlag(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&c.machine, "machine", "", "the `directory` that stands for every machine, for tests")
+	_ = cmd.Flags().MarkHidden("machine") // it exists
 }
 
 // proofFlag adds the flag of the commands that end with a proof.

@@ -27,10 +27,11 @@ type execFlags struct {
 func (a *app) exec() *cobra.Command {
 	var o execFlags
 	cmd := &cobra.Command{
-		Use:   "exec [-r ROLE] [--host ADDRESS] -- COMMAND [ARG...]",
+		Use:   "exec [-c NAME] [-r ROLE] [--host ADDRESS] -- COMMAND [ARG...]",
 		Short: "Run a command on the machines of a cluster",
-		Long: `Run a command on all machines of a Clusterfile, or of -m and -n, at once. Each
-line of output begins with the machine's address. It runs as root, through sudo
+		Long: `Run a command on all machines at once: of the cluster that this machine has made
+(--cluster-name, if there are several), of a Clusterfile, or of -m and -n. Each line
+of output begins with the machine's address. It runs as root, through sudo
 where the user of ssh is not root.
 
 A COMMAND of one word with spaces in it is given to the machine's shell; several
@@ -38,7 +39,8 @@ words are a program and its arguments, as they stand.
 
 Exit codes: 0 when all ended with 0, 1 when any did not, 2 wrong usage, 130
 interrupted.`,
-		Example: `  sealer exec -f Clusterfile -- uname -r
+		Example: `  sealer exec -c my-cluster -r node -- reboot
+  sealer exec -f Clusterfile -- uname -r
   sealer exec -f Clusterfile -r master -- 'crictl ps | wc -l'
   sealer exec -m 10.0.0.1 --as-user -- id`,
 		Args: cobra.MinimumNArgs(1),
@@ -57,7 +59,7 @@ func (a *app) runExec(ctx context.Context, o *execFlags, args []string) (err err
 	if len(args) == 1 && strings.ContainsAny(args[0], " \t\n") {
 		args = []string{"sh", "-c", args[0]}
 	}
-	file, err := a.wantedFile(&o.clusterFlags)
+	file, err := a.standingFile(&o.clusterFlags)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/clusterimage/sealer/cluster"
 	"github.com/clusterimage/sealer/cluster/fleet"
 	"github.com/clusterimage/sealer/cluster/host"
 	"github.com/clusterimage/sealer/cluster/spec"
@@ -80,6 +81,21 @@ func reachHint(err error) string {
 		return "Nothing was changed. Check that the machines run and that sshd answers there"
 	}
 	return ""
+}
+
+// standingFile is wantedFile, but without -f and machines that of the cluster
+// that this machine has made, when there is one.
+func (a *app) standingFile(o *clusterFlags) (*spec.File, error) {
+	if o.file == "" && o.Masters+o.Nodes == "" {
+		all, err := cluster.Clusters(a.clusterState())
+		if err != nil {
+			return nil, err
+		}
+		if o.Name != "" || len(all) > 0 {
+			return a.known(o)
+		}
+	}
+	return a.wantedFile(o)
 }
 
 // wantedFile returns the Clusterfile that the flags and -f make; without hosts,

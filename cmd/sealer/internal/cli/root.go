@@ -96,6 +96,7 @@ commands, and a registry with every container image that will be pulled.
 		a.checks(),
 		a.completion(),
 		a.delete(),
+		a.diagnose(),
 		a.diff(),
 		a.exec(),
 		a.gen(),
