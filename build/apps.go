@@ -56,8 +56,8 @@ func (pb *platformBuild) planApp(ctx context.Context, in *kubefile.App) (step, e
 		if err != nil {
 			errs = append(errs, pb.fault(in, fmt.Sprintf("%s: %v", redacted(src), err), fixFor(err), err))
 		}
-		if s, err := chart.Parse(src); err == nil && b.charts[s] != nil {
-			version = b.charts[s].Pin.Version
+		if s, err := chart.Parse(src); err == nil && b.brought[s] != nil {
+			version = b.brought[s].Pin.Version
 		}
 		missing = missing || len(found) == 0
 		inputs = append(inputs, found...)

@@ -99,7 +99,7 @@ type builder struct {
 	pulled    map[ref.Reference]bool
 	closers   []func() error // in reverse order
 	fetched   map[string]fetched
-	charts    map[chart.Source]*chart.Fetched // brought by this build
+	brought   map[chart.Source]*chart.Fetched // brought by this build
 	fetcher   *chart.Fetcher
 	shared    []*sharedCache
 	temp      string // directory of fetched sources
@@ -111,7 +111,7 @@ type builder struct {
 }
 
 func newBuilder(s *store.Store, c *remote.Client, o Options) (*builder, error) {
-	b := &builder{s: s, c: c, o: o, log: o.Logger, pulled: map[ref.Reference]bool{}, bases: map[string]digest.Digest{}, charts: map[chart.Source]*chart.Fetched{}, fetched: map[string]fetched{}, warned: map[string]bool{}, result: &Result{}}
+	b := &builder{s: s, c: c, o: o, log: o.Logger, pulled: map[ref.Reference]bool{}, bases: map[string]digest.Digest{}, brought: map[chart.Source]*chart.Fetched{}, fetched: map[string]fetched{}, warned: map[string]bool{}, result: &Result{}}
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}

@@ -73,7 +73,7 @@ func (b *builder) keepFile(ctx context.Context, name string, content []byte) (fe
 // Helm would take now. The build's instructions, platforms and discovery share
 // it. Its name and version are those that the archive says itself.
 func (b *builder) chart(ctx context.Context, s chart.Source) (*chart.Fetched, error) {
-	if f := b.charts[s]; f != nil {
+	if f := b.brought[s]; f != nil {
 		return f, nil
 	}
 	most := cmp.Or(b.o.DownloadTime, maxDuration)
@@ -105,7 +105,7 @@ func (b *builder) chart(ctx context.Context, s chart.Source) (*chart.Fetched, er
 		known[s.String()] = f.Pin
 		b.keepJSON(b.knownChartsFile(), known)
 	}
-	b.charts[s] = f
+	b.brought[s] = f
 	return f, nil
 }
 
@@ -114,7 +114,7 @@ func (b *builder) pinChart(ctx context.Context, s chart.Source, known map[string
 	if b.o.Locked {
 		l, ok := b.locked.Charts[s.String()]
 		if !ok {
-			return chart.Pin{}, fmt.Errorf("%w: the chart %w %s", ErrIncomplete, ErrNotLocked, b.lockFile())
+			return chart.Pin{}, incomplete(fmt.Errorf("the chart %w %s", ErrNotLocked, b.lockFile()))
 		}
 		return chart.Pin{Version: l.Version, Digest: l.Digest}, nil
 	}

@@ -62,6 +62,9 @@ func (pb *platformBuild) discover(ctx context.Context, o imagelist.Options) (*im
 				pb.b.warn(fmt.Sprintf("%s (%s gap)", g, g.Grade))
 			}
 		}
+		if err == nil {
+			err = pb.addToCharts(ctx, found.Additions)
+		}
 	}
 	return found, err
 }
@@ -147,6 +150,7 @@ func (pb *platformBuild) startCommands() (out []imagelist.Command) {
 // A scanRecord is a cached scan.
 type scanRecord struct {
 	Found    *imagelist.Result
+	Asked    []chartAnswer
 	Warnings []string // of the review
 }
 
@@ -160,10 +164,10 @@ func (pb *platformBuild) scan(ctx context.Context, o imagelist.Options) (found *
 	plain := o
 	plain.Logger, plain.AuthLists = nil, nil
 	// The base counts too: a command may install its chart, kubeadm may be its.
-	file := b.cacheFile("scans", cacheKey("scan", b.program(), pb.added, pb.ids(), plain, listed))
+	file := b.cacheFile("scans", cacheKey("scan", b.program(), pb.added, pb.ids(), plain, listed, b.o.FetchCharts))
 	if listErr == nil && !b.o.NoCache {
 		var r scanRecord
-		if content, err := os.ReadFile(file); err == nil && json.Unmarshal(content, &r) == nil && r.Found != nil {
+		if content, err := os.ReadFile(file); err == nil && json.Unmarshal(content, &r) == nil && r.Found != nil && b.stillTrue(ctx, r.Asked) {
 			authorise(r.Found, listed)
 			return r.Found, r.Warnings, nil
 		}
@@ -192,9 +196,11 @@ func (pb *platformBuild) scan(ctx context.Context, o imagelist.Options) (found *
 		defer whole.Close()
 		o.Rootfs = whole
 	}
+	var asked []chartAnswer
+	o.Charts = b.charts(&asked)
 	found, err = imagelist.Scan(ctx, root, o)
 	if err == nil {
-		b.keepJSON(file, scanRecord{found, warnings})
+		b.keepJSON(file, scanRecord{found, asked, warnings})
 	}
 	return found, warnings, err
 }

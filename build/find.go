@@ -1,14 +1,17 @@
 package build
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/clusterimage/sealer/imagelist"
+	"github.com/clusterimage/sealer/registry/chart"
 	"github.com/clusterimage/sealer/registry/remote"
 	"github.com/clusterimage/sealer/store"
 )
@@ -43,12 +46,14 @@ func Find(ctx context.Context, s *store.Store, c *remote.Client, o Options) (_ *
 // FindIn returns discovery's result for files that no Kubefile adds: a rootfs
 // (with charts/, manifests/ or application/), a directory of charts and
 // manifests, a chart, or one manifest. As in a build, imageListWithAuth.yaml
-// and .sealerimages at its root are obeyed.
-func FindIn(ctx context.Context, path string, o Options) (*imagelist.Result, error) {
+// and .sealerimages at its root are obeyed. Charts from elsewhere are asked for
+// through charts, which may be nil.
+func FindIn(ctx context.Context, path string, o Options, charts imagelist.Charts) (*imagelist.Result, error) {
 	lists, err := Lists(o)
 	if err != nil {
 		return nil, err
 	}
+	lists.Charts = charts
 	lists.PrivateRegistry = o.PrivateRegistry
 	info, err := os.Stat(path)
 	if err != nil {
@@ -107,4 +112,11 @@ func Lists(o Options) (imagelist.Options, error) {
 	}
 	lists.Lists, lists.AuthLists, lists.Ignored = read(o.ImageLists), read(o.AuthLists), read(o.IgnoredLists)
 	return lists, errors.Join(errs...)
+}
+
+// Charts returns a source of charts from elsewhere for a scan without a build. It
+// keeps them in the cache of s.
+func Charts(s *store.Store, c *remote.Client, o Options) imagelist.Charts {
+	b := &builder{s: s, c: c, o: o, log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), brought: map[chart.Source]*chart.Fetched{}}
+	return b.charts(new([]chartAnswer))
 }

@@ -105,7 +105,7 @@ func (b *builder) writeLock() error {
 		return nil
 	}
 	lock := imagelist.Lock{Images: maps.Clone(b.bases), Charts: map[string]imagelist.LockedChart{}}
-	for s, f := range b.charts {
+	for s, f := range b.brought {
 		lock.Charts[s.String()] = imagelist.LockedChart{Version: f.Pin.Version, Digest: f.Pin.Digest}
 	}
 	for _, im := range b.result.Images {

@@ -81,6 +81,7 @@ type Options struct {
 	IgnoredLists    []string // files: images not to mirror
 	KubeVersion     string   // that charts are rendered for; "" is found
 	IncludeOptional bool     // mirror images of low confidence, too
+	FetchCharts     bool     // bring dependencies that charts do not carry, and charts that objects name
 	ChartProbe      bool     // look behind the charts' switches that are off, too
 	ScanLenient     bool     // faults of charts and manifests are gaps
 	AllowGaps       bool     // open gaps fail nothing; they are recorded

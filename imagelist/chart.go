@@ -29,6 +29,7 @@ type source struct {
 
 	templates map[string]template // by the engine's name
 	aliases   map[string]string   // of dependencies: the name they lie under
+	lacks     map[string]error    // dependencies that could not be had, by their place
 	local     map[string]string   // directories of dependencies: where they lie beside the chart
 }
 
@@ -183,6 +184,9 @@ func (s *scanner) loadChart(fsys fs.FS, name string) (*source, error) {
 		return nil, err
 	}
 	if err := s.localDependencies(c); err != nil {
+		return nil, err
+	}
+	if err := s.remoteDependencies(c); err != nil {
 		return nil, err
 	}
 	c.addTemplates(c.chart)

@@ -335,8 +335,14 @@ func (s *scanner) missingDependencies(c *source, vals map[string]any) {
 			s.warn("%s: the dependency %s is declared, not in charts/, and switched off by %s", c.path, d.Name, d.Condition)
 			continue
 		}
-		s.addGap(dependencyGap, Gap{Subject: c.file("charts/" + d.Name), File: c.file(chartutil.ChartfileName), Field: "dependencies",
-			Text: strings.TrimSpace(d.Name + " " + d.Version), Remedy: "run: helm dependency build " + c.path + ", " + declare})
+		g := Gap{Subject: c.file("charts/" + d.Name), File: c.file(chartutil.ChartfileName), Field: "dependencies",
+			Text: strings.TrimSpace(d.Name + " " + d.Version), Remedy: "run: helm dependency build " + c.path + ", " + declare}
+		if err := c.lacks["charts/"+d.Name]; err != nil {
+			g.Reason = dependencyGap.reason + ": " + firstLine(err)
+		} else if _, err := dependencySource(d, nil); err == nil && s.o.Charts == nil && !c.archive {
+			g.Remedy = "let sealer fetch it (--fetch-charts), or " + g.Remedy
+		}
+		s.addGap(dependencyGap, g)
 	}
 }
 

@@ -93,6 +93,9 @@ type Result struct {
 	Warnings []string
 	// Charts are the charts that were read, in the order of their paths.
 	Charts []Chart
+	// Additions are what charts are to hold to be installed as they were
+	// rendered, sorted by path.
+	Additions []Addition
 	// Files counts the files read, Documents the YAML and JSON documents in
 	// them and in the renderings.
 	Files, Documents int
@@ -204,5 +207,6 @@ func (r *Result) sort() {
 	r.Gaps = joinGaps(r.Gaps)
 	slices.Sort(r.Warnings)
 	r.Warnings = slices.Compact(r.Warnings)
+	slices.SortFunc(r.Additions, func(a, b Addition) int { return cmp.Compare(a.Path, b.Path) })
 	slices.SortFunc(r.Charts, func(a, b Chart) int { return cmp.Compare(a.Path, b.Path) })
 }

@@ -64,6 +64,10 @@ type Options struct {
 	// Kubeadm is asked for the images of a control plane; nil means that nobody
 	// can be asked.
 	Kubeadm Kubeadm `json:"-"`
+	// Charts brings charts from elsewhere: dependencies that a chart declares and
+	// does not carry, and charts that objects name; nil means that nothing is
+	// fetched.
+	Charts Charts `json:"-"`
 	// Rules is the content of .sealerimages, nil for none.
 	Rules []byte
 	// Under is the directory of a rootfs that fsys stands for, when it is not

@@ -112,6 +112,7 @@ func (f *buildFlags) add(cmd *cobra.Command) {
 	fs.StringVar(&o.PrivateRegistry, "registry", "", "the private registry that the cluster pulls from (default the base's, else "+ref.DefaultPrivate+")")
 	fs.StringVar(&f.naming, "registry-naming", "", "names there: path (library/nginx) or full (docker.io/library/nginx) (default the base's, else path)")
 	fs.StringVar(&o.Scan, "scan", "auto", "discovery: auto, sealer (image lists, charts, manifests only) or off")
+	f.discovery.fetch = true
 	f.discovery.add(fs, o)
 	fs.BoolVar(&o.AllPlatforms, "all-platforms", false, "mirror every platform of each image")
 	fs.BoolVar(&o.AllowMissing, "allow-missing", false, "build even if images cannot be mirrored")

@@ -23,6 +23,7 @@ import (
 type discoveryFlags struct {
 	values []string
 	set    []string
+	fetch  bool // the default of --fetch-charts
 }
 
 func (d *discoveryFlags) add(fs *pflag.FlagSet, o *build.Options) {
@@ -32,6 +33,7 @@ func (d *discoveryFlags) add(fs *pflag.FlagSet, o *build.Options) {
 	fs.StringVar(&o.KubeVersion, "kube-version", "", "Kubernetes `version` that charts are rendered for (default the base's, else "+imagelist.DefaultKubeVersion+")")
 	fs.StringArrayVar(&d.values, "values", nil, "`NAME=FILE` with values for the chart NAME; may be repeated")
 	fs.StringArrayVar(&d.set, "set", nil, "`NAME.key=value` for the chart NAME, as in helm; may be repeated")
+	fs.BoolVar(&o.FetchCharts, "fetch-charts", d.fetch, "fetch charts: dependencies that are declared and not in charts/, and those that objects name")
 	fs.BoolVar(&o.ChartProbe, "chart-probe", false, "render charts also with the switches on that are off; what appears is optional")
 	fs.BoolVar(&o.ScanLenient, "scan-lenient", false, "make gaps of the faults in charts and manifests")
 	fs.BoolVar(&o.AllowGaps, "allow-gaps", false, "go on where images cannot be known; the gaps are recorded")
@@ -213,13 +215,17 @@ func (a *app) find(ctx context.Context, f *scanFlags, arg string) (*imagelist.Re
 	case err == nil && (f.options.Kubefile != "" || info.IsDir() && hasKubefile(arg)):
 		return a.findKubefile(ctx, f, arg)
 	case err == nil:
-		return build.FindIn(ctx, arg, f.options)
+		return a.findFiles(ctx, f, arg)
 	case !errors.Is(err, os.ErrNotExist):
 		return nil, err
 	}
 	var found *imagelist.Result
 	err = a.withStore(func(s *store.Store) error {
-		found, err = findImage(ctx, s, arg, f.options)
+		charts, err := a.charts(f, s)
+		if err != nil {
+			return err
+		}
+		found, err = findImage(ctx, s, arg, f.options, charts)
 		if errors.Is(err, store.ErrNotFound) {
 			return advise(fmt.Errorf("%s: neither a file nor an image in the store: %w", arg, err), "See what there is with: sealer images")
 		}
@@ -231,6 +237,34 @@ func (a *app) find(ctx context.Context, f *scanFlags, arg string) (*imagelist.Re
 func hasKubefile(dir string) bool {
 	_, err := os.Stat(dir + "/Kubefile")
 	return err == nil
+}
+
+// findFiles scans files that no Kubefile adds.
+func (a *app) findFiles(ctx context.Context, f *scanFlags, path string) (found *imagelist.Result, err error) {
+	if !f.options.FetchCharts {
+		return build.FindIn(ctx, path, f.options, nil)
+	}
+	err = a.withStore(func(s *store.Store) error {
+		charts, err := a.charts(f, s)
+		if err != nil {
+			return err
+		}
+		found, err = build.FindIn(ctx, path, f.options, charts)
+		return err
+	})
+	return found, err
+}
+
+// charts is the source of charts from elsewhere, where the user allows it.
+func (a *app) charts(f *scanFlags, s *store.Store) (imagelist.Charts, error) {
+	if !f.options.FetchCharts {
+		return nil, nil
+	}
+	c, err := a.client(&f.registry)
+	if err != nil {
+		return nil, err
+	}
+	return build.Charts(s, c, f.options), nil
 }
 
 func (a *app) findKubefile(ctx context.Context, f *scanFlags, dir string) (found *imagelist.Result, err error) {
@@ -248,7 +282,7 @@ func (a *app) findKubefile(ctx context.Context, f *scanFlags, dir string) (found
 }
 
 // findImage scans the files of an image in the store, including its base's.
-func findImage(ctx context.Context, s *store.Store, name string, o build.Options) (*imagelist.Result, error) {
+func findImage(ctx context.Context, s *store.Store, name string, o build.Options, charts imagelist.Charts) (*imagelist.Result, error) {
 	var p *ocispec.Platform
 	if len(o.Platforms) > 0 {
 		p = &o.Platforms[0]
@@ -257,5 +291,6 @@ func findImage(ctx context.Context, s *store.Store, name string, o build.Options
 	if err != nil {
 		return nil, err
 	}
+	lists.Charts = charts
 	return transfer.Scan(ctx, s, name, p, lists)
 }

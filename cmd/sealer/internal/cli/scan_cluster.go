@@ -72,7 +72,7 @@ func (a *app) findInput(ctx context.Context, f *scanFlags) (_ *imagelist.Result,
 	if err != nil {
 		return nil, fmt.Errorf("read standard input: %w", err)
 	}
-	return build.FindIn(ctx, name, f.options)
+	return a.findFiles(ctx, f, name)
 }
 
 // printCompared prints the images that a ClusterImage has not inside.
