@@ -18,11 +18,12 @@ type upstreams map[string]*registrytest.Upstream
 
 const upstreamsKey = "upstreams"
 
-// upstream NAME [-empty] [-any] [-plain] [-auth basic|bearer] [-tls] [-hosts HOST,...]
+// upstream NAME [-empty] [-any] [-plain] [-auth basic|bearer] [-tls] [-strict] [-hosts HOST,...]
 // starts a registry on loopback and puts its address in $NAME. -plain adds a
 // ClusterImage as sealer 0.9 made them. With images
 // (without -empty) it stands in for docker.io, ghcr.io, quay.io and
 // registry.k8s.io, or the hosts given, through $CONTAINERS_REGISTRIES_CONF.
+// -strict refuses an index whose manifests are not all there.
 // User and password of -auth are u and p. With -tls its CA lies in $NAME_CA.
 func startUpstream(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) == 0 {
@@ -34,9 +35,10 @@ func startUpstream(ts *testscript.TestScript, neg bool, args []string) {
 	plain := flags.Bool("plain", false, "")
 	auth := flags.String("auth", "", "")
 	tls := flags.Bool("tls", false, "")
+	strict := flags.Bool("strict", false, "")
 	hosts := flags.String("hosts", "docker.io,ghcr.io,quay.io,registry.k8s.io", "")
 	ts.Check(flags.Parse(args[1:]))
-	o := registrytest.Options{Any: *anything, TLS: *tls}
+	o := registrytest.Options{Any: *anything, TLS: *tls, Strict: *strict}
 	if !*empty {
 		o.Images = registrytest.Samples()
 	}

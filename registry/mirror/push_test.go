@@ -8,10 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/clusterimage/sealer/registry/mirror"
@@ -193,4 +196,83 @@ func startDebianRegistry(t *testing.T) (host string) {
 	}
 	t.Fatal("docker-registry does not answer")
 	return ""
+}
+
+// A registry that does not serve is one error, and is not asked for each image.
+func TestPushToADeadRegistry(t *testing.T) {
+	t.Parallel()
+	up := upstream(t)
+	s := newStore(t)
+	r, err := mirror.Mirror(t.Context(), newClient(t, up), s, requests(up, "nginx:1.25", "redis:7", "a/b:v1", "pause:3"), mirror.Options{AllPlatforms: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs := []*tree.Document{r.Document(nil)}
+	bad := registrytest.Status(http.StatusBadGateway)
+	for name, tc := range map[string]struct {
+		faults []registrytest.Fault
+		pushed int
+		text   string
+	}{
+		"from the start": {[]registrytest.Fault{{Do: bad}}, 0, "4 of 4 images are not pushed"},
+		"later": {[]registrytest.Fault{
+			{Repository: "library/nginx", Do: bad}, {Repository: "library/redis", Do: bad}, {Repository: "library/pause", Do: bad}, {On: registrytest.Ping, Do: bad},
+		}, 1, "3 of 4 images are not pushed"},
+		"one of them": {[]registrytest.Fault{{Repository: "library/nginx", Do: bad}}, 3, "nginx"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			target := registrytest.New(t, registrytest.Options{TLS: false})
+			c, err := remote.New(remote.Options{AuthFile: emptyAuth(t), Insecure: []string{"http://" + target.Host()}, Backoff: time.Millisecond, Retries: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range tc.faults {
+				target.Inject(f)
+			}
+			pushed, err := mirror.Push(t.Context(), c, s, docs, mirror.Prefix{Registry: target.Host()}, mirror.PushOptions{})
+			if err == nil || len(pushed) != tc.pushed || !strings.Contains(err.Error(), tc.text) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("pushed %d, %v; want %d and one line with %q", len(pushed), err, tc.pushed, tc.text)
+			}
+			if n := target.Count(registrytest.Any); tc.pushed == 0 && n > 6 {
+				t.Errorf("a dead registry was asked %d times", n)
+			}
+		})
+	}
+}
+
+// The progress of a push counts each blob once, of an image that goes twice too.
+func TestPushProgressCountsOnce(t *testing.T) {
+	t.Parallel()
+	up := upstream(t)
+	target := registrytest.New(t, registrytest.Options{})
+	s, c := newStore(t), newClient(t, up, target)
+	r, err := mirror.Mirror(t.Context(), c, s, requests(up, "nginx:1.25"), mirror.Options{Platforms: []ocispec.Platform{amd64}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	target.Inject(registrytest.Fault{On: registrytest.Manifest, Method: "PUT", Reference: "1.25", Times: 1, Do: registrytest.Status(400)})
+	doc := r.Document(nil)
+	var mu sync.Mutex
+	finished := map[digest.Digest]int{}
+	var last remote.Event
+	pushed, err := mirror.Push(t.Context(), c, s, []*tree.Document{doc}, mirror.Prefix{Registry: target.Host()}, mirror.PushOptions{Progress: func(e remote.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		if e.Op != "manifest" {
+			finished[e.Digest]++
+		}
+		last = e
+	}})
+	if err != nil || len(pushed) != 1 || !pushed[0].Reduced {
+		t.Fatal(pushed, err)
+	}
+	for d, n := range finished {
+		if n != 1 {
+			t.Errorf("blob %s was counted %d times", d, n)
+		}
+	}
+	if last.Done > last.Total || last.Done == 0 {
+		t.Errorf("the progress ended with %+v", last)
+	}
 }

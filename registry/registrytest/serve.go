@@ -29,8 +29,9 @@ import (
 
 // newApp returns distribution's handlers. The configuration is built here because
 // distribution's parser lets REGISTRY_* variables of the environment override
-// everything. Validation is off, so that an index may lack children.
-func newApp(ctx context.Context, dir string) *handlers.App {
+// everything. Without strict, an index may lack
+// children.
+func newApp(ctx context.Context, dir string, strict bool) *handlers.App {
 	c := &configuration.Configuration{}
 	c.Storage = configuration.Storage{
 		"inmemory":    configuration.Parameters{},
@@ -41,7 +42,7 @@ func newApp(ctx context.Context, dir string) *handlers.App {
 		delete(c.Storage, "inmemory")
 		c.Storage["filesystem"] = configuration.Parameters{"rootdirectory": dir}
 	}
-	c.Validation.Disabled = true
+	c.Validation.Disabled = !strict
 	c.Catalog.MaxEntries = 1000    // 0 would list none
 	c.HTTP.Secret = "registrytest" // signs upload URLs; else distribution warns
 	return handlers.NewApp(newQuiet(ctx), c)

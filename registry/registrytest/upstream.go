@@ -31,6 +31,9 @@ type Options struct {
 	Auth Auth
 	// TLS serves https with a certificate of its own, see Upstream.CA.
 	TLS bool
+	// Strict refuses an index whose manifests are not all there, as distribution
+	// does by default.
+	Strict bool
 	// Dir keeps the registry in a directory, in distribution's layout,
 	// instead of in memory.
 	Dir string
@@ -86,7 +89,7 @@ func Start(o Options) (*Upstream, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	u := &Upstream{
 		options: o,
-		app:     newApp(ctx, o.Dir),
+		app:     newApp(ctx, o.Dir, o.Strict),
 		stop:    stop,
 		images:  map[string]publication{},
 		waiting: map[string][]publication{},

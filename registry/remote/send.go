@@ -23,6 +23,7 @@ type upload struct {
 	location string // "" before the upload is begun
 	offset   int64  // bytes that the registry has
 	doubtful bool   // the registry may have more bytes than offset
+	refused  bool   // the registry has refused its own offset
 }
 
 // errUploadLost says that an upload cannot be resumed and begins anew.
@@ -33,7 +34,7 @@ var errUploadLost = errors.New("the registry does not resume the upload")
 // from the start.
 func (p *push) send(ctx context.Context, d ocispec.Descriptor, u upload) error {
 	err := p.c.retry(ctx, func(int) (bool, error) {
-		before := u.offset
+		before := u
 		if u.location != "" && u.doubtful {
 			if err := p.status(ctx, d, &u); err != nil {
 				return false, err
@@ -54,7 +55,8 @@ func (p *push) send(ctx context.Context, d ocispec.Descriptor, u upload) error {
 		if err != nil && d.Size < resumableBlob {
 			u.location = ""
 		}
-		return u.offset-before >= progress, err
+		// The first refusal of an offset does not count: the way back is open.
+		return u.offset-before.offset >= progress || u.refused && !before.refused, err
 	})
 	if err == nil {
 		p.record.ended(p.t.key(), d)
@@ -87,10 +89,11 @@ func (p *push) status(ctx context.Context, d ocispec.Descriptor, u *upload) erro
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	*u = upload{}
+	next := upload{refused: u.refused}
 	if err == nil && location != "" {
-		*u = upload{location: location, offset: last + 1}
+		next.location, next.offset = location, last+1
 	}
+	*u = next
 	return nil
 }
 
@@ -141,9 +144,10 @@ func (p *push) put(ctx context.Context, d ocispec.Descriptor, u *upload) error {
 	if u.offset > 0 && errors.As(err, &status) && !transient(ctx, err) && !errors.Is(err, ErrUnauthorized) {
 		// The registry may have got further bytes of the broken request after it
 		// was asked for the offset, or have other bytes than these.
-		if status.status != http.StatusRequestedRangeNotSatisfiable {
+		if status.status != http.StatusRequestedRangeNotSatisfiable || u.refused {
 			u.location = ""
 		}
+		u.refused = true
 		return fmt.Errorf("%w: %s", errUploadLost, err)
 	}
 	if err != nil {
