@@ -159,12 +159,12 @@ func (a *app) deployForeign(ctx context.Context, st *store.Store, f *spec.File, 
 		return err
 	}
 	if r.Ran == 0 {
-		fmt.Fprintf(a.Out, "The start commands of %s have run on %s already.\n", f.Cluster.Image, config.Server)
+		printf(a.Out, "The start commands of %s have run on %s already.\n", f.Cluster.Image, config.Server)
 	} else {
-		fmt.Fprintf(a.Out, "Application %s is on %s: %d steps done.\n", f.Cluster.Image, config.Server, r.Ran)
+		printf(a.Out, "Application %s is on %s: %d steps done.\n", f.Cluster.Image, config.Server, r.Ran)
 	}
 	if len(held.Images) > 0 && target.Registry != held.Name {
-		fmt.Fprintf(a.Err, "Its images are at %s. Where nothing sends the cluster's pulls there yet: sealer redirect %s %s | kubectl apply --server-side -f - (docs/redirect.md)\n",
+		printf(a.Err, "Its images are at %s. Where nothing sends the cluster's pulls there yet: sealer redirect %s %s | kubectl apply --server-side -f - (docs/redirect.md)\n",
 			target.Registry, f.Cluster.Image, redirectTo(target.Registry, held))
 	}
 	if c.noProof {
@@ -222,10 +222,10 @@ func (a *app) provedForeign(ctx context.Context, o cluster.Options, f *spec.File
 		err = fmt.Errorf("proof: the start commands have run, but the cluster could not be compared with image %s: %w", f.Cluster.Image, err)
 		return incompleteError{advise(err, "Make the proof where the API server answers: sealer check --proof --image "+f.Cluster.Image+"; --no-proof leaves it out")}
 	}
-	fmt.Fprintf(a.Out, "proof: %s come from %s; %s of the cluster from elsewhere\n",
+	printf(a.Out, "proof: %s come from %s; %s of the cluster from elsewhere\n",
 		counted(len(p.Containers), "container", "containers"), f.Cluster.Image, counted(len(p.Strangers), "reference or container", "references or containers"))
 	for _, w := range p.Waiting {
-		fmt.Fprintf(a.Out, "not started yet: %s, container %s: %s is inside\n", shown(w.Where), shown(w.Name), shown(w.Reference))
+		printf(a.Out, "not started yet: %s, container %s: %s is inside\n", w.Where, w.Name, w.Reference)
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func (a *app) printBuild(f *buildFlags, o build.Options, r *build.Result) error 
 	}
 	if f.quiet {
 		if v.Digest != "" {
-			fmt.Fprintln(a.Out, v.Digest)
+			printLine(a.Out, v.Digest)
 		}
 		return nil
 	}
@@ -38,12 +38,12 @@ func (a *app) printBuild(f *buildFlags, o build.Options, r *build.Result) error 
 			return printPlan(w, r)
 		}
 		for _, im := range r.Images {
-			fmt.Fprintf(w, "%s: %d container images%s\n", platform.String(im.Platform), inside(im.Config.Images), fetched(im.Mirror))
+			printf(w, "%s: %d container images%s\n", platform.String(im.Platform), inside(im.Config.Images), fetched(im.Mirror))
 		}
 		for _, n := range v.Names {
-			fmt.Fprintf(w, "built %s\n", n)
+			printf(w, "built %s\n", n)
 		}
-		_, err := fmt.Fprintln(w, v.Digest)
+		_, err := printLine(w, v.Digest)
 		return err
 	})
 }
@@ -67,9 +67,9 @@ func fetched(m *mirror.Result) string {
 
 func printPlan(w io.Writer, r *build.Result) error {
 	for _, im := range r.Images {
-		fmt.Fprintf(w, "%s:\n", platform.String(im.Platform))
+		printf(w, "%s:\n", platform.String(im.Platform))
 		if im.Mirror == nil {
-			fmt.Fprintln(w, "  nothing to mirror")
+			printLine(w, "  nothing to mirror")
 			continue
 		}
 		var rows [][]string
@@ -79,7 +79,7 @@ func printPlan(w io.Writer, r *build.Result) error {
 		if err := table(w, []string{"IMAGE", "SIZE", "DIGEST"}, rows); err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "to fetch: %d blobs, %s; here already: %d blobs, %s\n",
+		printf(w, "to fetch: %d blobs, %s; here already: %d blobs, %s\n",
 			im.Mirror.Fetched.Blobs, size(im.Mirror.Fetched.Bytes), im.Mirror.Reused.Blobs, size(im.Mirror.Reused.Bytes))
 	}
 	return nil

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -148,16 +147,15 @@ func unproven(r *proof.Report) error {
 }
 
 func printProof(w io.Writer, r *proof.Report) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "WHERE\tCONTAINER\tIMAGE\tDIGEST\tFOUND")
+	var rows [][]string
 	for _, c := range r.Containers {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", shown(c.Where), shown(c.Name), c.Mirrored, shortID(c.Digest), foundAt(c))
+		rows = append(rows, []string{c.Where, c.Name, c.Mirrored, shortID(c.Digest), foundAt(c)})
 	}
-	if err := t.Flush(); err != nil {
+	if err := table(w, []string{"WHERE", "CONTAINER", "IMAGE", "DIGEST", "FOUND"}, rows); err != nil {
 		return err
 	}
 	printOpen(w, r)
-	_, err := fmt.Fprintf(w, "%s: %d pods on %d nodes: %d containers, %d images of runtimes and %d references of workloads are inside; %d strangers\n",
+	_, err := printf(w, "%s: %d pods on %d nodes: %d containers, %d images of runtimes and %d references of workloads are inside; %d strangers\n",
 		r.Time.Format(time.RFC3339), r.Pods, r.Nodes, len(r.Containers), len(r.NodeImages), len(r.Workloads), len(r.Strangers))
 	return err
 }
@@ -165,17 +163,17 @@ func printProof(w io.Writer, r *proof.Report) error {
 // printOpen prints the parts of a proof that are not proven.
 func printOpen(w io.Writer, r *proof.Report) {
 	for _, c := range r.Waiting {
-		fmt.Fprintf(w, "not started yet: %s, container %s: %s is inside\n", shown(c.Where), shown(c.Name), shown(c.Reference))
+		printf(w, "not started yet: %s, container %s: %s is inside\n", c.Where, c.Name, c.Reference)
 	}
 	for _, s := range r.Strangers {
-		fmt.Fprintf(w, "STRANGER: %s", shown(s.Where))
+		printf(w, "STRANGER: %s", s.Where)
 		if s.Name != "" {
-			fmt.Fprintf(w, ", container %s", shown(s.Name))
+			printf(w, ", container %s", s.Name)
 		}
-		fmt.Fprintf(w, ": %s: %s\n", shown(strings.Join(slicesOf(s.Reference, s.ImageID), " ")), shown(s.Why))
+		printf(w, ": %s: %s\n", strings.Join(slicesOf(s.Reference, s.ImageID), " "), s.Why)
 	}
 	for _, u := range r.Unseen {
-		fmt.Fprintf(w, "NOT SEEN: %s\n", shown(u))
+		printf(w, "NOT SEEN: %s\n", u)
 	}
 }
 
@@ -186,9 +184,9 @@ func foundAt(c proof.Container) string {
 	}
 	f := c.Found[0]
 	if f.Line == 0 {
-		return shown(f.File)
+		return f.File
 	}
-	return fmt.Sprintf("%s:%d", shown(f.File), f.Line)
+	return fmt.Sprintf("%s:%d", f.File, f.Line)
 }
 
 // slicesOf returns the words that are not empty.
@@ -200,15 +198,4 @@ func slicesOf(words ...string) []string {
 		}
 	}
 	return out
-}
-
-// shown makes text of a cluster safe for a terminal: a control character becomes
-// a question mark.
-func shown(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || 0x7f <= r && r < 0xa0 {
-			return '?'
-		}
-		return r
-	}, s)
 }

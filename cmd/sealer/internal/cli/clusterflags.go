@@ -108,9 +108,9 @@ func keyValues(args []string) []string {
 // askSecret reads a password from the terminal, or a line of stdin.
 func (a *app) askSecret(flag string) (string, error) {
 	if f, ok := a.In.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		fmt.Fprintf(a.Err, "%s: ", strings.TrimLeft(flag, "-"))
+		printf(a.Err, "%s: ", strings.TrimLeft(flag, "-"))
 		b, err := term.ReadPassword(int(f.Fd()))
-		fmt.Fprintln(a.Err)
+		printLine(a.Err)
 		return string(b), err
 	}
 	line, err := bufio.NewReader(io.LimitReader(a.In, maxPassword)).ReadString('\n')
@@ -157,6 +157,6 @@ func imageEnv(im *store.Image) *spec.File {
 // warnSpec prints the warnings of a Clusterfile.
 func (a *app) warnSpec(f *spec.File) {
 	for _, w := range f.Warnings {
-		fmt.Fprintf(a.Err, "Warning: %v\n", w)
+		printf(a.Err, "Warning: %v\n", w)
 	}
 }

@@ -31,7 +31,7 @@ func (p *clusterProgress) event(e cluster.Event) {
 	defer p.mu.Unlock()
 	if p.json {
 		if b, err := json.Marshal(e); err == nil {
-			fmt.Fprintf(p.w, "%s\n", b)
+			printf(p.w, "%s\n", b)
 		}
 		return
 	}
@@ -41,14 +41,14 @@ func (p *clusterProgress) event(e cluster.Event) {
 	at := fmt.Sprintf("%6.1fs %-15s", time.Since(p.began).Seconds(), e.Host)
 	switch e.Type {
 	case "done":
-		fmt.Fprintf(p.w, "%s %-13s %s (%.1fs)\n", at, e.Kind, e.Why, e.Elapsed.Seconds())
+		printf(p.w, "%s %-13s %s (%.1fs)\n", at, e.Kind, e.Why, e.Elapsed.Seconds())
 	case "failed":
-		fmt.Fprintf(p.w, "%s %-13s FAILED: %s\n", at, e.Kind, e.Text)
+		printf(p.w, "%s %-13s FAILED: %s\n", at, e.Kind, e.Text)
 	case "blocked":
-		fmt.Fprintf(p.w, "%s %-13s not tried: %s\n", at, e.Kind, e.Why)
+		printf(p.w, "%s %-13s not tried: %s\n", at, e.Kind, e.Why)
 	case "log":
 		if p.logs || e.Kind == "guest" || e.Kind == "" {
-			fmt.Fprintf(p.w, "%s %-13s | %s\n", at, e.Kind, e.Text)
+			printText(p.w, fmt.Sprintf("%s %-13s | %s", at, e.Kind, oneLine(e.Text)))
 		}
 	}
 }

@@ -75,7 +75,7 @@ func (a *app) writeBundle(ctx context.Context, s *clusterFlags, c *engineFlags, 
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(a.Err, "%s: %s\n", to, counted(r.Files, "file", "files"))
+		printf(a.Err, "%s: %s\n", to, counted(r.Files, "file", "files"))
 		if len(r.Missing) > 0 {
 			return advise(incompleteError{errors.New("not in the bundle: " + strings.Join(r.Missing, "; "))}, "What could be had is in "+to)
 		}

@@ -83,7 +83,7 @@ func (a *app) deleteMachines(ctx context.Context, s *clusterFlags, c *engineFlag
 				return err
 			}
 		}
-		fmt.Fprintf(a.Out, "%d machines are as they were before.\n", r.Ran)
+		printf(a.Out, "%d machines are as they were before.\n", r.Ran)
 		return nil
 	})
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -38,7 +37,7 @@ first writes them.`,
 					printChanges(w, "image", d.Images)
 					printChanges(w, "command", d.Commands)
 					if d.Carry.Blobs > 0 {
-						fmt.Fprintf(w, "to carry: %d bytes in %d blobs (%s)\n", d.Carry.Bytes, d.Carry.Blobs, size(d.Carry.Bytes))
+						printf(w, "to carry: %d bytes in %d blobs (%s)\n", d.Carry.Bytes, d.Carry.Blobs, size(d.Carry.Bytes))
 					}
 					return nil
 				})
@@ -54,7 +53,7 @@ func printChanges(w io.Writer, what string, changes []store.Change) {
 	marks := map[string]string{"added": "+", "removed": "-", "changed": "~"}
 	for _, c := range changes {
 		if what == "command" {
-			fmt.Fprintf(w, "%s command  %s\n", marks[c.Kind], c.Name)
+			printf(w, "%s command  %s\n", marks[c.Kind], c.Name)
 			continue
 		}
 		detail := c.From + c.To
@@ -67,6 +66,6 @@ func printChanges(w io.Writer, what string, changes []store.Change) {
 		if what == "image" {
 			detail += ", " + size(c.Bytes)
 		}
-		fmt.Fprintf(w, "%s %-5s %s  (%s)\n", marks[c.Kind], what, c.Name, detail)
+		printf(w, "%s %-5s %s  (%s)\n", marks[c.Kind], what, c.Name, detail)
 	}
 }

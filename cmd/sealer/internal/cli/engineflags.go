@@ -3,7 +3,6 @@ package cli
 import (
 	"bufio"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -92,7 +91,7 @@ func (a *app) confirm(p *plan.Plan) error {
 }
 
 func (a *app) ask(question string) error {
-	fmt.Fprint(a.Err, question)
+	printf(a.Err, "%s", question)
 	line, err := bufio.NewReader(a.In).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err

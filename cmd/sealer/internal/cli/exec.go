@@ -126,7 +126,7 @@ func (p *prefixed) Write(b []byte) (int, error) {
 		if end < 0 {
 			end = len(p.line)
 		}
-		if _, err := fmt.Fprintf(p.to, "%s%s\n", p.label, p.line[:end]); err != nil {
+		if _, err := printf(p.to, "%s%s\n", p.label, p.line[:end]); err != nil {
 			return 0, err
 		}
 		p.line = p.line[min(end+1, len(p.line)):]

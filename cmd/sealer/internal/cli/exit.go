@@ -88,29 +88,29 @@ func (a *app) report(ctx context.Context, cmd *cobra.Command, err error) int {
 		return exitDone
 	}
 	if ctx.Err() != nil {
-		fmt.Fprintln(w, "sealer: interrupted; run the same command again to go on")
+		printLine(w, "sealer: interrupted; run the same command again to go on")
 		return exitInterrupted
 	}
 	var usage usageError
 	isUsage := errors.As(err, &usage) || !a.started
 	list := faults(err)
 	if len(list) == 1 {
-		fmt.Fprintf(w, "Error: %s\n", strings.TrimRight(list[0].Error(), "\n"))
+		printText(w, "Error: "+strings.TrimRight(list[0].Error(), "\n")+"\n")
 	} else {
-		fmt.Fprintf(w, "Error: %d faults:\n", len(list))
+		printf(w, "Error: %d faults:\n", len(list))
 		for _, e := range list {
-			fmt.Fprintf(w, "  %s\n", strings.ReplaceAll(strings.TrimRight(e.Error(), "\n"), "\n", "\n  "))
+			printText(w, "  "+strings.ReplaceAll(strings.TrimRight(e.Error(), "\n"), "\n", "\n  ")+"\n")
 		}
 	}
 	var advice adviceError
 	switch {
 	case errors.As(err, &advice):
-		fmt.Fprintln(w, advice.advice)
+		printLine(w, advice.advice)
 	case isUsage:
-		fmt.Fprintf(w, "See: %s --help\n", cmd.CommandPath())
+		printf(w, "See: %s --help\n", cmd.CommandPath())
 	default:
 		if hint := a.hint(err); hint != "" {
-			fmt.Fprintln(w, hint)
+			printLine(w, hint)
 		}
 	}
 	switch {

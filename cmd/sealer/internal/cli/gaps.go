@@ -56,7 +56,7 @@ func (a *app) tellGaps(ctx context.Context, s *store.Store, names []string, p *o
 		}
 		for _, g := range printedGaps(transfer.Gaps(images)) {
 			if g.Declared == "" {
-				fmt.Fprintf(a.Err, "Warning: %s: %s\n", name, g)
+				printf(a.Err, "Warning: %s: %s\n", name, g)
 			}
 		}
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -61,14 +60,14 @@ func (a *app) printClusterfile(layers []*spec.File) error {
 		return err
 	}
 	if len(f.Cluster.Hosts) == 0 {
-		fmt.Fprintln(a.Err, "There are no hosts: sealer apply makes this machine the only one. Name others with --masters and --nodes.")
+		printLine(a.Err, "There are no hosts: sealer apply makes this machine the only one. Name others with --masters and --nodes.")
 	}
 	text, err := spec.Print(f)
 	if err != nil {
 		return err
 	}
 	if slices.ContainsFunc(f.Secrets(), func(s spec.Secret) bool { return !s.IsReference() }) {
-		fmt.Fprintf(a.Err, "A password is not printed: replace %s by ${env:NAME} or ${file:PATH}.\n", spec.Redacted)
+		printf(a.Err, "A password is not printed: replace %s by ${env:NAME} or ${file:PATH}.\n", spec.Redacted)
 	}
 	_, err = a.Out.Write(text)
 	return err

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"path"
 	"slices"
@@ -117,7 +116,7 @@ func printIDs(w io.Writer, rows []imageRow) error {
 	printed := map[digest.Digest]bool{}
 	for _, r := range rows {
 		if !printed[r.Digest] {
-			fmt.Fprintln(w, shortID(r.Digest))
+			printLine(w, shortID(r.Digest))
 		}
 		printed[r.Digest] = true
 	}

@@ -3,7 +3,6 @@ package cli
 import (
 	"embed"
 	"errors"
-	"fmt"
 	"io/fs"
 	"strings"
 
@@ -77,7 +76,7 @@ func directory(args []string) string {
 func (a *app) writeFiles(dir string, files []redirect.File, force bool) error {
 	written, err := redirect.Write(dir, files, force)
 	for _, w := range written {
-		fmt.Fprintf(a.Out, "%-10s %s\n", w.State, w.Path)
+		printf(a.Out, "%-10s %s\n", w.State, w.Path)
 	}
 	if errors.Is(err, redirect.ErrOccupied) {
 		return advise(err, "Choose a new directory, or replace what is there with --force")

@@ -120,7 +120,7 @@ func (a *app) findImages(ctx context.Context, manifest []byte, registry string) 
 	var found []kyverno.Found
 	for _, f := range res.Found {
 		if !f.Confidence.Mirrored() {
-			fmt.Fprintf(a.Err, "Warning: line %d of the install manifest: %s is left as it is: %s\n", f.Line, f.Written, cmp.Or(f.Reason, string(f.Confidence)+" confidence that it is an image"))
+			printf(a.Err, "Warning: line %d of the install manifest: %s is left as it is: %s\n", f.Line, f.Written, cmp.Or(f.Reason, string(f.Confidence)+" confidence that it is an image"))
 			continue
 		}
 		found = append(found, kyverno.Found{Reference: f.Reference, Written: f.Written, Line: f.Line})

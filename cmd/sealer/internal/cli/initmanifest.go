@@ -59,7 +59,7 @@ func (a *app) fetchManifest(ctx context.Context, r kyverno.Release) (name string
 	got := hex.EncodeToString(sum[:])
 	switch {
 	case r.SHA256 == "":
-		fmt.Fprintf(a.Err, "Warning: %s: its SHA-256 %s is not among those that sealer knows\n", name, got)
+		printf(a.Err, "Warning: %s: its SHA-256 %s is not among those that sealer knows\n", name, got)
 	case r.SHA256 != got:
 		return name, nil, fault(fmt.Errorf("its SHA-256 is %s, want %s", got, r.SHA256))
 	}

@@ -146,9 +146,9 @@ func (a *app) printMirrored(o *output, images []image.MirroredImage) error {
 			if m.Missing != "" {
 				state = "NOT INSIDE: " + m.Missing
 			}
-			fmt.Fprintf(w, "%s\n    %s\n", m.Reference, strings.TrimSpace(state+"  "+strings.Join(m.Platforms, ",")))
+			printf(w, "%s\n    %s\n", m.Reference, strings.TrimSpace(state+"  "+strings.Join(m.Platforms, ",")))
 			for _, p := range m.Found {
-				fmt.Fprintf(w, "    %s\n", place(p))
+				printf(w, "    %s\n", place(p))
 			}
 		}
 		return nil

@@ -56,15 +56,15 @@ is listed.`,
 			}
 			write := func(w io.Writer) error { _, err := w.Write(b); return err }
 			if o.file == "" || o.file == "-" {
-				if f, ok := a.raw.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+				if f, ok := a.raw.Out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 					return usagef("will not write an inventory to the terminal: use -o FILE or a pipe; sealer inventory --show FILE prints one")
 				}
-				return errors.Join(write(a.Out), damage)
+				return errors.Join(write(a.raw.Out), damage)
 			}
 			if err := archive.WriteFile(o.file, 0o644, write); err != nil {
 				return err
 			}
-			fmt.Fprintf(a.Out, "%s  %d blobs of %s, %d bytes\n", o.file, len(v.Blobs), size(v.Size()), len(b))
+			printf(a.Out, "%s  %d blobs of %s, %d bytes\n", o.file, len(v.Blobs), size(v.Size()), len(b))
 			return damage
 		},
 	}
@@ -105,7 +105,7 @@ func (a *app) takeInventory(ctx context.Context, o *inventoryFlags) (v *inventor
 			return nil, err
 		}
 		if skipped > 0 {
-			fmt.Fprintf(a.Err, "%s: %d tags are of a kind that sealer does not read, and are not listed\n", r.Name(), skipped)
+			printf(a.Err, "%s: %d tags are of a kind that sealer does not read, and are not listed\n", r.Name(), skipped)
 		}
 		v.Blobs = append(v.Blobs, one.Blobs...)
 		v.Names = append(v.Names, one.Names...)
@@ -124,10 +124,10 @@ func (a *app) showInventory(name string) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	for _, b := range v.Blobs {
-		fmt.Fprintf(a.Out, "%s  %d\n", b.Digest, b.Size)
+		printf(a.Out, "%s  %d\n", b.Digest, b.Size)
 	}
 	for _, n := range v.Names {
-		fmt.Fprintf(a.Out, "%s  %s\n", n.Digest, n.Name)
+		printf(a.Out, "%s  %s\n", n.Digest, n.Name)
 	}
 	return nil
 }

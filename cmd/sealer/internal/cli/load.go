@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 
@@ -52,7 +51,7 @@ A damaged or missing part is named, and nothing is loaded then.`,
 					return printIDs(a.Out, rows)
 				}
 				for _, r := range rows {
-					fmt.Fprintf(a.Out, "%s  %s  %s\n", r.Name, r.Platform, r.Digest)
+					printf(a.Out, "%s  %s  %s\n", r.Name, r.Platform, r.Digest)
 				}
 				return nil
 			})

@@ -55,7 +55,7 @@ with --password-stdin.`,
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.Out, "Logged in to %s as %s; saved in %s\n", host, user, where)
+			printf(a.Out, "Logged in to %s as %s; saved in %s\n", host, user, where)
 			return nil
 		},
 	}
@@ -93,16 +93,16 @@ func (a *app) askCredentials(user string, fromStdin bool) (string, string, error
 		return "", "", usagef("there is no terminal to ask for the password: give it with --password-stdin")
 	}
 	if user == "" {
-		fmt.Fprint(a.Err, "Username: ")
+		printf(a.Err, "Username: ")
 		line, err := bufio.NewReader(f).ReadString('\n')
 		if err != nil {
 			return "", "", fmt.Errorf("read user name: %w", err)
 		}
 		user = strings.TrimSpace(line)
 	}
-	fmt.Fprint(a.Err, "Password: ")
+	printf(a.Err, "Password: ")
 	password, err := term.ReadPassword(int(f.Fd()))
-	fmt.Fprintln(a.Err)
+	printLine(a.Err)
 	if err != nil {
 		return "", "", fmt.Errorf("read password: %w", err)
 	}

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 )
 
@@ -24,7 +22,7 @@ func (a *app) logout() *cobra.Command {
 			if err := c.Logout(host); err != nil {
 				return err
 			}
-			fmt.Fprintf(a.Out, "Removed the credentials for %s\n", host)
+			printf(a.Out, "Removed the credentials for %s\n", host)
 			return nil
 		},
 	}

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"github.com/clusterimage/sealer/registry/platform"
@@ -43,7 +41,7 @@ different applications, do not merge.`,
 				if err != nil {
 					return notFound(err)
 				}
-				_, err = fmt.Fprintf(a.Out, "merged %s  %s\n", tags[0], d.Digest)
+				_, err = printf(a.Out, "merged %s  %s\n", tags[0], d.Digest)
 				return err
 			})
 		},

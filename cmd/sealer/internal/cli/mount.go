@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 
@@ -41,7 +40,7 @@ mount. The image's layers stay until sealer umount, whatever is removed.`,
 				if err != nil {
 					return notFound(err)
 				}
-				return o.print(a.Out, m, func(w io.Writer) error { _, err := fmt.Fprintln(w, m.Dir); return err })
+				return o.print(a.Out, m, func(w io.Writer) error { _, err := printLine(w, m.Dir); return err })
 			})
 		},
 	}

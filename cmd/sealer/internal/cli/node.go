@@ -43,7 +43,7 @@ func (a *app) serveNode(ctx context.Context, machine string) error {
 	if err != nil {
 		return err
 	}
-	conn, err := wire.New(ctx, a.In, a.raw, nil, wire.Options{Ops: ops, Hello: wire.Hello{
+	conn, err := wire.New(ctx, a.In, a.raw.Out, nil, wire.Options{Ops: ops, Hello: wire.Hello{
 		Version: Version, OS: runtime.GOOS, Arch: runtime.GOARCH, Hostname: host, UID: os.Getuid(), PID: os.Getpid(),
 	}})
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"text/template"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 )
 
 // output is the form in which a command prints a list or an object.
@@ -97,7 +96,9 @@ func (o *output) print(w io.Writer, v any, other func(w io.Writer) error, items 
 			if err != nil {
 				return usageError{fmt.Errorf("--format: %w", err)}
 			}
-			fmt.Fprintln(w, text)
+			if _, err := io.WriteString(w, text+"\n"); err != nil { // line ends may be the template's
+				return err
+			}
 		}
 		return nil
 	}
@@ -107,10 +108,10 @@ func (o *output) print(w io.Writer, v any, other func(w io.Writer) error, items 
 		if err != nil {
 			return fmt.Errorf("print json: %w", err)
 		}
-		_, err = fmt.Fprintf(w, "%s\n", b)
+		_, err = printf(w, "%s\n", b)
 		return err
 	case "yaml":
-		b, err := yaml.Marshal(v)
+		b, err := marshalYAML(v)
 		if err != nil {
 			return fmt.Errorf("print yaml: %w", err)
 		}
@@ -179,7 +180,13 @@ func withEmpty(v reflect.Value, printed any) any {
 func table(w io.Writer, header []string, rows [][]string) error {
 	t := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
 	for _, r := range append([][]string{header}, rows...) {
-		fmt.Fprintln(t, strings.Join(r, "\t"))
+		cells := make([]string, len(r))
+		for i, c := range r {
+			cells[i] = line(c)
+		}
+		if _, err := io.WriteString(t, strings.Join(cells, "\t")+"\n"); err != nil {
+			return err
+		}
 	}
 	return t.Flush()
 }

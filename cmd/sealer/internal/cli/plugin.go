@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -48,7 +47,7 @@ type. Unlike a .so file, the program runs with every version of sealer.`,
 			if err := extend.Build(cmd.Context(), o); err != nil {
 				return err
 			}
-			fmt.Fprintln(a.Out, o.Out)
+			printLine(a.Out, o.Out)
 			return nil
 		},
 	}

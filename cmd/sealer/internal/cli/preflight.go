@@ -56,7 +56,7 @@ func (a *app) preflight(ctx context.Context, o cluster.Options, f *spec.File) (r
 	err = a.withStore(func(s *store.Store) error {
 		o.Store = s
 		if _, err := s.Image(ctx, f.Cluster.Image, nil); errors.Is(err, store.ErrNotFound) {
-			fmt.Fprintf(a.Err, "Warning: image %s is not in the store: architecture, versions and space for it are not checked\n", f.Cluster.Image)
+			printf(a.Err, "Warning: image %s is not in the store: architecture, versions and space for it are not checked\n", f.Cluster.Image)
 			machines := *f
 			machines.Cluster.Image = ""
 			f = &machines

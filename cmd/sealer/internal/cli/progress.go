@@ -19,7 +19,8 @@ import (
 // concurrent use.
 type progress struct {
 	w    io.Writer
-	mode string // bar, plain, json or none
+	bar  io.Writer // the terminal itself
+	mode string    // bar, plain, json or none
 	// every is the minimum time between two lines or redraws.
 	every time.Duration
 
@@ -38,13 +39,13 @@ const heldLines = 20
 // newProgress makes the progress of one run. quiet shows nothing, unless the user
 // chose a mode. Close it before results or errors are printed.
 func (a *app) newProgress(quiet bool) *progress {
-	p := &progress{w: a.Err, mode: a.progress, every: 2 * time.Second}
+	p := &progress{w: a.Err, bar: a.raw.Err, mode: a.progress, every: 2 * time.Second}
 	if p.mode == "auto" && quiet {
 		p.mode = "none"
 	}
 	if p.mode == "auto" {
 		p.mode = "plain"
-		if f, ok := a.Err.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		if f, ok := a.raw.Err.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 			p.mode, p.every = "bar", 100*time.Millisecond
 		}
 	}
@@ -83,7 +84,7 @@ func (p *progress) step(text string) {
 		p.json(map[string]any{"op": "step", "text": text})
 	default:
 		p.finishBar()
-		fmt.Fprintln(p.w, text)
+		printText(p.w, oneLine(text))
 	}
 }
 
@@ -96,7 +97,15 @@ func (p *progress) warning(text string) {
 		return
 	}
 	p.finishBar()
-	fmt.Fprintln(p.w, "Warning: "+text)
+	printText(p.w, "Warning: "+oneLine(text))
+}
+
+// oneLine returns text as a line, with its tabs. Of a line that a command of RUN
+// wrote over and over, the last state is left.
+func oneLine(text string) string {
+	text = strings.TrimRight(text, "\r\n")
+	text = text[strings.LastIndexByte(text, '\r')+1:]
+	return strings.ReplaceAll(text, "\n", `\n`) + "\n"
 }
 
 // failed shows the last steps that were kept back: they are part of the output of
@@ -105,7 +114,7 @@ func (p *progress) failed() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, text := range p.held {
-		fmt.Fprintln(p.w, text)
+		printText(p.w, oneLine(text))
 	}
 	p.held = nil
 }
@@ -122,7 +131,7 @@ func (p *progress) finishBar() {
 		if p.pending {
 			p.draw()
 		}
-		fmt.Fprintln(p.w)
+		printLine(p.w)
 	}
 	p.drawn, p.pending = false, false
 }
@@ -131,7 +140,7 @@ func (p *progress) json(v map[string]any) {
 	// An event always encodes. A closed stderr is ignored: there is nowhere to
 	// report it.
 	b, _ := json.Marshal(v)
-	fmt.Fprintf(p.w, "%s\n", b)
+	printf(p.w, "%s\n", b)
 }
 
 func (p *progress) draw() {
@@ -142,11 +151,11 @@ func (p *progress) draw() {
 	}
 	text := fmt.Sprintf("%s of %s", size(e.Done), size(e.Total))
 	if p.mode == "plain" {
-		fmt.Fprintln(p.w, text)
+		printLine(p.w, text)
 		return
 	}
 	const width = 30
 	full := min(int(e.Done*width/e.Total), width)
-	fmt.Fprintf(p.w, "\r[%s%s] %s\x1b[K", strings.Repeat("#", full), strings.Repeat("-", width-full), text)
+	printf(p.bar, "\r[%s%s] %s\x1b[K", strings.Repeat("#", full), strings.Repeat("-", width-full), text)
 	p.drawn = true
 }

@@ -33,7 +33,7 @@ func (a *app) proved(ctx context.Context, o cluster.Options, f *spec.File, r *cl
 		err = fmt.Errorf("proof: the cluster runs, but could not be compared with image %s: %w", names, err)
 		return incompleteError{advise(err, "Make the proof where the API server answers: sealer check --proof --image "+strings.Join(images, " --image ")+"; --no-proof leaves it out")}
 	}
-	fmt.Fprintf(a.Out, "proof: %s of %s come from %s\n", counted(len(p.Containers), "container", "containers"), counted(p.Pods, "pod", "pods"), names)
+	printf(a.Out, "proof: %s of %s come from %s\n", counted(len(p.Containers), "container", "containers"), counted(p.Pods, "pod", "pods"), names)
 	printOpen(a.Out, p)
 	return notProved(p, names, filepath.Join(o.State, f.Cluster.Name, "proof.json"))
 }

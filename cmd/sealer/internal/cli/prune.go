@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -48,12 +47,12 @@ what it is about to use.`,
 
 func printPruned(w io.Writer, p *store.Pruned, dry bool) error {
 	for _, g := range p.Items {
-		fmt.Fprintf(w, "%-9s  %9s  %s\n", g.Kind, size(g.Size), g.Path)
+		printf(w, "%-9s  %9s  %s\n", g.Kind, size(g.Size), g.Path)
 	}
 	verb := "freed"
 	if dry {
 		verb = "would free"
 	}
-	_, err := fmt.Fprintf(w, "%s %s\n", verb, size(p.Size))
+	_, err := printf(w, "%s %s\n", verb, size(p.Size))
 	return err
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -48,10 +47,10 @@ sealer tag.`,
 						continue
 					}
 					if quiet {
-						fmt.Fprintln(a.Out, d)
+						printLine(a.Out, d)
 						continue
 					}
-					fmt.Fprintf(a.Out, "%s  %s\n", name, d)
+					printf(a.Out, "%s  %s\n", name, d)
 				}
 				return errors.Join(errs...)
 			})
@@ -75,7 +74,7 @@ func (a *app) pullOne(ctx context.Context, s *store.Store, c *remote.Client, nam
 	if err == nil && from.Tag != "" && len(transfer.Names(from)) == 0 {
 		tag := from
 		tag.Digest = ""
-		fmt.Fprintf(a.Err, "%s is not set, since the reference has a digest; to set it: sealer tag %s %s\n", tag.Familiar(), desc.Digest.Encoded()[:12], tag.Familiar())
+		printf(a.Err, "%s is not set, since the reference has a digest; to set it: sealer tag %s %s\n", tag.Familiar(), desc.Digest.Encoded()[:12], tag.Familiar())
 	}
 	return desc.Digest, err
 }

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"github.com/clusterimage/sealer/registry/ref"
@@ -54,10 +52,10 @@ is sent. Where another machine pushed such an image, --base-hint names it.`,
 					return notFound(err)
 				}
 				if quiet {
-					fmt.Fprintln(a.Out, sent.Digest)
+					printLine(a.Out, sent.Digest)
 					return nil
 				}
-				fmt.Fprintf(a.Out, "%s@%s\n", to, sent.Digest)
+				printf(a.Out, "%s@%s\n", to, sent.Digest)
 				return nil
 			})
 		},

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -41,9 +40,9 @@ func (r *reachFlags) options(a *app) host.Options {
 
 // askHostKeys asks once for all keys.
 func (a *app) askHostKeys(_ context.Context, keys []host.UnknownKey) error {
-	fmt.Fprintln(a.Err, "These host keys are not known. Compare them with what the hosts say: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub")
+	printLine(a.Err, "These host keys are not known. Compare them with what the hosts say: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub")
 	for _, k := range keys {
-		fmt.Fprintf(a.Err, "  %s  %s  %s\n", k.Address, k.Type, k.Fingerprint)
+		printf(a.Err, "  %s  %s  %s\n", k.Address, k.Type, k.Fingerprint)
 	}
 	return a.ask("Trust them all? [y/N] ")
 }

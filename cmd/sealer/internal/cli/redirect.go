@@ -59,7 +59,7 @@ With --deny-others all other images are refused instead of left alone.`,
 			}
 			for _, file := range files {
 				if d.Engine == redirect.Containerd { // one stream, several files
-					fmt.Fprintf(a.Out, "# %s\n", file.Path)
+					printf(a.Out, "# %s\n", file.Path)
 				}
 				if _, err := a.Out.Write(file.Content); err != nil {
 					return err

@@ -45,7 +45,10 @@ under the names of the private registry.`,
 				return a.writeFiles(dir, files, true)
 			}
 			for _, file := range files {
-				fmt.Fprintf(a.Out, "# %s\n%s\n", file.Path, file.Content)
+				printf(a.Out, "# %s\n", file.Path)
+				if _, err := a.Out.Write(append(file.Content, '\n')); err != nil {
+					return err
+				}
 			}
 			return nil
 		},

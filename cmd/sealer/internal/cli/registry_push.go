@@ -62,14 +62,14 @@ func (a *app) pushMirrored(ctx context.Context, s *store.Store, c *remote.Client
 	bar.Close()
 	reduced := 0
 	for _, im := range pushed {
-		fmt.Fprintf(out, "%s  %s\n", im.Reference, im.Digest)
+		printf(out, "%s  %s\n", im.Reference, im.Digest)
 		if im.Reduced {
 			reduced++
-			fmt.Fprintf(a.Err, "warning: %s: the registry takes no index whose platforms it has not all; it got one of those inside, with another digest\n", im.Reference)
+			printf(a.Err, "warning: %s: the registry takes no index whose platforms it has not all; it got one of those inside, with another digest\n", im.Reference)
 		}
 	}
 	for _, r := range lacking {
-		fmt.Fprintf(a.Err, "not pushed: %s: %s lists it and does not hold it\n", r.Familiar(), name)
+		printf(a.Err, "not pushed: %s: %s lists it and does not hold it\n", r.Familiar(), name)
 	}
 	if err == nil && len(lacking) > 0 {
 		err = advise(incompleteError{fmt.Errorf("registry push %s: %s", name, counted(len(lacking), "image is not inside", "images are not inside"))},
@@ -80,7 +80,7 @@ func (a *app) pushMirrored(ctx context.Context, s *store.Store, c *remote.Client
 			"Build the image with --all-platforms, or push to a registry that takes sparse indexes; a pod that pins the digest does not start until then")
 	}
 	if err == nil && len(pushed) == 0 {
-		fmt.Fprintf(a.Err, "%s holds no container image\n", name)
+		printf(a.Err, "%s holds no container image\n", name)
 	}
 	if errors.Is(err, remote.ErrSparse) {
 		return advise(err, "Build the image with --all-platforms, or push to a registry that takes sparse indexes")

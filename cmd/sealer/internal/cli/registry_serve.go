@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -111,7 +110,7 @@ func (a *app) serve(ctx context.Context, s *store.Store, v serving) (err error) 
 	v.server.CAFile = filepath.Join(s.Root(), caFile)
 	server, err := registry.Listen(service, v.server)
 	if v.server.SelfSigned && (errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission)) {
-		fmt.Fprintf(a.Err, "Warning: %v; clients must trust another CA after each start\n", err)
+		printf(a.Err, "Warning: %v; clients must trust another CA after each start\n", err)
 		v.server.CAFile = ""
 		server, err = registry.Listen(service, v.server)
 	}
@@ -126,7 +125,7 @@ func (a *app) serve(ctx context.Context, s *store.Store, v serving) (err error) 
 	if err := a.tellService(ctx, s, service, v); err != nil {
 		return errors.Join(err, server.Close())
 	}
-	fmt.Fprintf(a.Out, "Serving %s at %s\n", counted(service.Count(), "image", "images"), server.URL())
+	printf(a.Out, "Serving %s at %s\n", counted(service.Count(), "image", "images"), server.URL())
 	ctx, end := context.WithCancel(ctx)
 	follower := make(chan struct{})
 	go func() {
@@ -174,12 +173,12 @@ func (a *app) follow(ctx context.Context, s *store.Store, service *transfer.Serv
 		case ctx.Err() != nil:
 			return
 		case err != nil:
-			fmt.Fprintf(a.Err, "Warning: %v; what was served before is served on\n", err)
+			printf(a.Err, "Warning: %v; what was served before is served on\n", err)
 		case changed || asked:
 			if err := a.tellService(ctx, s, service, v); err != nil {
-				fmt.Fprintf(a.Err, "Warning: %v\n", err)
+				printf(a.Err, "Warning: %v\n", err)
 			}
-			fmt.Fprintf(a.Out, "Serving %s now\n", counted(service.Count(), "image", "images"))
+			printf(a.Out, "Serving %s now\n", counted(service.Count(), "image", "images"))
 		}
 	}
 }
@@ -196,7 +195,7 @@ func hasTerminal() bool {
 // tellService says on stderr which images are not served or have gaps.
 func (a *app) tellService(ctx context.Context, s *store.Store, service *transfer.Service, v serving) error {
 	for _, err := range service.Skipped() {
-		fmt.Fprintf(a.Err, "Warning: not served: %v\n", err)
+		printf(a.Err, "Warning: not served: %v\n", err)
 	}
 	return a.tellGaps(ctx, s, service.Names(), v.images.Platform)
 }

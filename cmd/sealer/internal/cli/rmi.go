@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -28,10 +27,10 @@ its names.`,
 						continue
 					}
 					for _, n := range r.Names {
-						fmt.Fprintln(a.Out, "removed name", familiar(n))
+						printLine(a.Out, "removed name", familiar(n))
 					}
 					if r.ID != "" {
-						fmt.Fprintln(a.Out, "removed image", r.ID)
+						printLine(a.Out, "removed image", r.ID)
 					}
 				}
 				return errors.Join(errs...)

@@ -20,7 +20,10 @@ type Streams struct {
 // run commands concurrently.
 type app struct {
 	Streams
-	raw     io.Writer // the Out of Streams, maybe a terminal
+	// raw are the streams as they were given, maybe a terminal: for archives, for
+	// the protocol of nodes and for the bar. Everything else is text, and goes to
+	// Out and Err, which escape what could steer a terminal.
+	raw     Streams
 	started bool
 
 	root     string // --root
@@ -32,30 +35,17 @@ type app struct {
 
 // Main runs sealer with args and returns its exit code.
 func Main(ctx context.Context, args []string, s Streams) int {
-	results := &results{Writer: s.Out}
-	a := &app{Streams: Streams{In: s.In, Out: results, Err: s.Err}, raw: s.Out}
+	out, errs := &printable{w: s.Out}, &printable{w: s.Err}
+	a := &app{Streams: Streams{In: s.In, Out: out, Err: errs}, raw: s}
 	cmd := a.command()
 	cmd.SetArgs(args)
 	ran, err := cmd.ExecuteContextC(ctx)
-	if err == nil {
-		err = results.err
+	if lost := out.Close(); err == nil {
+		err = lost
 	}
-	return a.report(ctx, ran, err)
-}
-
-// results is the stdout of commands. It keeps the first write error, so that a
-// command whose results were lost fails.
-type results struct {
-	io.Writer
-	err error
-}
-
-func (r *results) Write(b []byte) (int, error) {
-	n, err := r.Writer.Write(b)
-	if r.err == nil {
-		r.err = err
-	}
-	return n, err
+	code := a.report(ctx, ran, err)
+	_ = errs.Close() // a closed stderr is ignored: there is nowhere to report it
+	return code
 }
 
 func (a *app) command() *cobra.Command {

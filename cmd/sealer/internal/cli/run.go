@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -195,9 +194,9 @@ func (a *app) applied(ctx context.Context, o cluster.Options, f *spec.File, c *e
 		return notFound(err)
 	}
 	if r.Ran+r.Skipped == 0 {
-		fmt.Fprintf(a.Out, "Cluster %s is as it should be: nothing was changed.\n", f.Cluster.Name)
+		printf(a.Out, "Cluster %s is as it should be: nothing was changed.\n", f.Cluster.Name)
 	} else {
-		fmt.Fprintf(a.Out, "Cluster %s runs: %d steps done, %s sent.\n", f.Cluster.Name, r.Ran, size(r.Sent))
+		printf(a.Out, "Cluster %s runs: %d steps done, %s sent.\n", f.Cluster.Name, r.Ran, size(r.Sent))
 	}
 	if c.noProof {
 		return nil
@@ -230,7 +229,7 @@ func (a *app) writeKubeconfig(state, name, to string, content []byte) error {
 		if old, err := os.ReadFile(to); err == nil && string(old) == string(content) {
 			return nil
 		} else if !errors.Is(err, fs.ErrNotExist) {
-			fmt.Fprintf(a.Err, "The kubeconfig of this cluster is %s (%s is another)\n", kept, to)
+			printf(a.Err, "The kubeconfig of this cluster is %s (%s is another)\n", kept, to)
 			return nil
 		}
 		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
@@ -241,6 +240,6 @@ func (a *app) writeKubeconfig(state, name, to string, content []byte) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Err, "The kubeconfig is %s\n", to)
+	printf(a.Err, "The kubeconfig is %s\n", to)
 	return os.Chmod(to, 0o600)
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"io"
 	"os"
 
@@ -58,7 +57,7 @@ sealer load and sha256sum -c read. The SHA-256 of every file is printed.`,
 				return a.saveTo(file, w, func(w io.Writer) error {
 					saved, err := s.Save(cmd.Context(), w, args, o)
 					if err == nil && len(without) > 0 {
-						fmt.Fprintf(a.Err, "left out %d of %d blobs, %s; the far side needs them\n", saved.LeftOutBlobs, saved.Blobs+saved.LeftOutBlobs, size(saved.LeftOutBytes))
+						printf(a.Err, "left out %d of %d blobs, %s; the far side needs them\n", saved.LeftOutBlobs, saved.Blobs+saved.LeftOutBlobs, size(saved.LeftOutBytes))
 					}
 					return notFound(err)
 				})
@@ -80,19 +79,19 @@ func (a *app) saveTo(file string, o archive.WriteOptions, write func(io.Writer) 
 	if file != "" && file != "-" {
 		files, err := archive.Create(file, o, write)
 		for _, f := range files {
-			fmt.Fprintf(a.Out, "%s  %d bytes  %s\n", f.Name, f.Size, f.Digest)
+			printf(a.Out, "%s  %d bytes  %s\n", f.Name, f.Size, f.Digest)
 		}
 		return err
 	}
 	if o.Split > 0 {
 		return usagef("--split needs a name for the parts: -o FILE")
 	}
-	if f, ok := a.raw.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	if f, ok := a.raw.Out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		return usagef("will not write a tar to the terminal: use -o FILE or a pipe")
 	}
-	f, err := archive.Stream(a.raw, o, write)
+	f, err := archive.Stream(a.raw.Out, o, write)
 	if err == nil {
-		fmt.Fprintf(a.Err, "standard output  %d bytes  %s\n", f.Size, f.Digest)
+		printf(a.Err, "standard output  %d bytes  %s\n", f.Size, f.Digest)
 	}
 	return err
 }

@@ -116,7 +116,7 @@ func printImageList(w io.Writer, images []imagelist.Image) error {
 		if im.Source != im.Reference {
 			line += "=" + im.Source.String()
 		}
-		if _, err := fmt.Fprintln(w, line); err != nil {
+		if _, err := printLine(w, line); err != nil {
 			return err
 		}
 	}
@@ -163,16 +163,16 @@ func (a *app) remark(v scanResult) {
 	for _, g := range v.Gaps {
 		switch {
 		case g.Declared != "":
-			fmt.Fprintf(a.Err, "Gap (declared): %s: %s\n", g, g.Declared)
+			printf(a.Err, "Gap (declared): %s: %s\n", g, g.Declared)
 		default:
-			fmt.Fprintf(a.Err, "Gap (%s): %s; %s\n", g.Grade, g, g.Remedy)
+			printf(a.Err, "Gap (%s): %s; %s\n", g.Grade, g, g.Remedy)
 		}
 		if g.Blocks() {
 			open++
 		}
 	}
 	for _, w := range v.Warnings {
-		fmt.Fprintf(a.Err, "Warning: %s\n", w)
+		printf(a.Err, "Warning: %s\n", w)
 	}
 	mirrored := 0
 	for _, im := range v.Images {
@@ -180,9 +180,9 @@ func (a *app) remark(v scanResult) {
 			mirrored++
 		}
 	}
-	fmt.Fprintf(a.Err, "%d images that a build mirrors, %d more listed, %d gaps, %d of them open\n", mirrored, len(v.Images)-mirrored-len(v.Requirements), len(v.Gaps), open)
+	printf(a.Err, "%d images that a build mirrors, %d more listed, %d gaps, %d of them open\n", mirrored, len(v.Images)-mirrored-len(v.Requirements), len(v.Gaps), open)
 	for _, r := range v.Requirements {
-		fmt.Fprintf(a.Err, "Must be in the image under its own name: %s\n", r.Reference)
+		printf(a.Err, "Must be in the image under its own name: %s\n", r.Reference)
 	}
 }
 
@@ -200,13 +200,13 @@ func (a *app) printWhy(found *imagelist.Result, why ref.Reference) error {
 	if len(places) == 0 {
 		return advise(fmt.Errorf("%s: nothing names it", why), "See what was found with sealer scan, and what was dropped with sealer scan --rejected")
 	}
-	fmt.Fprintln(a.Out, why)
+	printLine(a.Out, why)
 	for _, p := range places {
-		fmt.Fprintf(a.Out, "  %s\n", p.at())
+		printf(a.Out, "  %s\n", p.at())
 		rows := [][2]string{{"object", p.Object}, {"field", p.Field}, {"values", p.Values}, {"written", p.Written}, {"rule", p.Rule}, {"confidence", p.Confidence}, {"reason", p.Reason}}
 		for _, r := range rows {
 			if r[1] != "" {
-				fmt.Fprintf(a.Out, "    %-11s %s\n", r[0], r[1])
+				printf(a.Out, "    %-11s %s\n", r[0], r[1])
 			}
 		}
 	}

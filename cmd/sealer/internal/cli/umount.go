@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -22,7 +21,7 @@ func (a *app) umount() *cobra.Command {
 				for _, target := range args {
 					done, err := s.Unmount(cmd.Context(), target)
 					for _, m := range done {
-						fmt.Fprintln(a.Out, "unmounted", m.Dir)
+						printLine(a.Out, "unmounted", m.Dir)
 					}
 					if errors.Is(err, store.ErrNotFound) {
 						err = advise(err, "See what is mounted with: sealer mount")

@@ -161,7 +161,7 @@ func printFaults(w io.Writer, v verification) {
 		shown := min(left, len(l.list))
 		left -= shown
 		for _, text := range l.list[:shown] {
-			fmt.Fprintf(w, "%s: %s\n", l.word, text)
+			printf(w, "%s: %s\n", l.word, text)
 		}
 		if n := len(l.list) - shown; n > 0 {
 			more += n
@@ -169,7 +169,7 @@ func printFaults(w io.Writer, v verification) {
 		}
 	}
 	if more > 0 {
-		fmt.Fprintf(w, "and %d more: %s: --output json has all\n", more, strings.Join(rest, ", "))
+		printf(w, "and %d more: %s: --output json has all\n", more, strings.Join(rest, ", "))
 	}
 }
 
@@ -177,7 +177,7 @@ func printVerified(w io.Writer, all []verification) error {
 	for _, v := range all {
 		printFaults(w, v)
 		for _, g := range v.Gaps {
-			fmt.Fprintf(w, "%s\n", g)
+			printf(w, "%s\n", g)
 		}
 		state := "verified"
 		if openIn(v.Gaps) > 0 {
@@ -186,7 +186,7 @@ func printVerified(w io.Writer, all []verification) error {
 		if len(v.Faults)+len(v.Missing) > 0 {
 			state = "FAULTY"
 		}
-		fmt.Fprintf(w, "%s: %s: %d blobs (%s), %d layers, %d container images\n", v.Image, state, v.Blobs, size(v.Bytes), v.Layers, v.References)
+		printf(w, "%s: %s: %d blobs (%s), %d layers, %d container images\n", v.Image, state, v.Blobs, size(v.Bytes), v.Layers, v.References)
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func (a *app) version() *cobra.Command {
 			}
 			v := theVersion()
 			return o.print(a.Out, v, func(w io.Writer) error {
-				_, err := fmt.Fprintln(w, v)
+				_, err := printLine(w, v)
 				return err
 			})
 		},
