@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/clusterimage/sealer/registry/ref"
 )
 
 // A fault is one error of the input.
@@ -24,7 +26,7 @@ func (f fault) Error() string {
 	if f.text == "" {
 		return fmt.Sprintf("%s: %v", at, f.err)
 	}
-	return fmt.Sprintf("%s: %q: %v", at, shorten(f.text), f.err)
+	return fmt.Sprintf("%s: %q: %v", at, shorten(ref.Redact(f.text)), f.err)
 }
 
 func (f fault) Unwrap() error { return f.err }
@@ -33,7 +35,7 @@ var faultGap = cause{Open, "fault", "", "correct the file, " + declare}
 
 func (s *scanner) fault(f fault) {
 	if !f.hard && s.o.Lenient {
-		s.addGap(faultGap, Gap{Subject: f.file, File: f.file, Line: f.line, Text: shorten(f.text), Reason: f.err.Error()})
+		s.addGap(faultGap, Gap{Subject: f.file, File: f.file, Line: f.line, Text: shorten(ref.Redact(f.text)), Reason: f.err.Error()})
 		return
 	}
 	s.faults = append(s.faults, f)

@@ -130,6 +130,24 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		slog.Int("status", rec.status), slog.Int64("bytes", rec.bytes), slog.Duration("took", took), slog.String("client", r.RemoteAddr))
 }
 
+// admit reports whether r may be answered. If not, it has been refused.
+func (h *Handler) admit(w http.ResponseWriter, r *http.Request) bool {
+	users := h.users.Load()
+	if users == nil {
+		return true
+	}
+	allowed, err := users.allow(r)
+	switch {
+	case err != nil:
+		w.Header().Set("Retry-After", "1")
+		refuse(w, errcode.ErrorCodeTooManyRequests.WithMessage(err.Error()))
+	case !allowed:
+		w.Header().Set("WWW-Authenticate", `Basic realm="sealer"`)
+		refuse(w, errcode.ErrorCodeUnauthorized)
+	}
+	return allowed
+}
+
 // serve answers r and returns the name of the endpoint.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) string {
 	all, done := h.contents.use()
@@ -142,9 +160,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) string {
 		health(w, all[0])
 		return "health"
 	}
-	if users := h.users.Load(); users != nil && !users.allow(r) {
-		w.Header().Set("WWW-Authenticate", `Basic realm="sealer"`)
-		refuse(w, errcode.ErrorCodeUnauthorized)
+	if !h.admit(w, r) {
 		return "denied"
 	}
 	if r.URL.Path == MetricsPath {

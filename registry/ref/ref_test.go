@@ -182,3 +182,29 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestRedact(t *testing.T) {
+	t.Parallel()
+	const digest = "@sha256:" + hex64
+	for in, want := range map[string]string{
+		"nginx:1.25":                           "nginx:1.25",
+		"nginx:1.25" + digest:                  "nginx:1.25" + digest,
+		"host:5000/a/b:1@sha256:short":         "host:5000/a/b:1@sha256:short",
+		"user@host/a":                          "user@host/a",
+		"joe:pw@host/a/b:1":                    "joe:***@host/a/b:1",
+		"joe:pw@host:5000/a/b:1" + digest:      "joe:***@host:5000/a/b:1" + digest,
+		"joe:p@w/x:y@host/a":                   "joe:***@host/a",
+		"https://joe:pw@host/a":                "https://joe:***@host/a",
+		"joe:@host/a":                          "joe:***@host/a",
+		`image: "joe:pw@host/a" # at:5 me@x.y`: `image: "joe:***@host/a" # at:5 me@x.y`,
+		"a=joe:pw@host/a":                      "a=joe:***@host/a",
+		"@":                                    "@", "": "",
+	} {
+		if got := ref.Redact(in); got != want {
+			t.Errorf("Redact(%q) = %q, want %q", in, got, want)
+		}
+	}
+	if _, err := ref.Parse("joe:S3CRET@host/a"); err == nil || strings.Contains(err.Error(), "S3CRET") || !strings.Contains(err.Error(), "log in") {
+		t.Errorf("Parse: %v", err)
+	}
+}

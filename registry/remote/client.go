@@ -47,9 +47,13 @@ type Options struct {
 	Jobs           int           // blobs at a time over all registries; 0 means 8. Requests are limited to twice as many, see requestsPerJob
 	Retries        int           // further attempts after a transient failure; 0 means 5, negative none
 	Backoff        time.Duration // before the first further attempt, then doubled; 0 means 250 ms
-	Stall          time.Duration // a transfer without a byte for so long is cut off and resumed; 0 means 60 s
+	Stall          time.Duration // a transfer of less than MinRate over so long is cut off and resumed; 0 means 60 s, negative never
 	Logger         *slog.Logger  // nil discards
 }
+
+// MinRate is the least rate of a transfer, in bytes a second over Options.Stall. A
+// registry that sends a byte now and then must not hold a run for ever.
+const MinRate = 1000
 
 // DefaultJobs is the default number of concurrent transfers. Measured at 30 ms
 // round trip: 4 take 1.1 times the wall time of 8, and 16 are no better.

@@ -118,8 +118,9 @@ func retryAfter(h string, now time.Time) time.Duration {
 	return min(max(d, 0), most)
 }
 
-// errStalled ends a transfer in which no byte arrives any more.
-var errStalled = errors.New("no data for too long")
+// ErrStalled is wrapped by the error of a transfer in which less than MinRate
+// arrived over Options.Stall.
+var ErrStalled = errors.New("no data, or too little, for too long")
 
 // errTruncated ends a transfer that stopped before its end.
 var errTruncated = errors.New("the transfer broke off")

@@ -148,6 +148,7 @@ func TestFaults(t *testing.T) {
 		{"endless", registrytest.Blob, registrytest.Endless(), 1, remote.ErrDigest, "sends more than", 0},
 		{"trickle", registrytest.Blob, registrytest.Trickle(bulk/8, time.Millisecond), 1, nil, "", 0},
 		{"stalled", registrytest.Blob, registrytest.Hold(hold), 1, nil, "", 0},
+		{"stalled by a drip", registrytest.Blob, registrytest.Trickle(1, 10*time.Millisecond), 1, nil, "", 0},
 
 		{"503 passes", registrytest.Manifest, registrytest.Status(503), 2, nil, "", 0},
 		{"500 stays", registrytest.Manifest, registrytest.Status(500), 0, errAny, "500", 3},
@@ -203,6 +204,24 @@ func TestFaults(t *testing.T) {
 				t.Errorf("the fault happened %d times, want %d", happened(), want)
 			}
 		})
+	}
+}
+
+// TestDripEnds: a registry that sends a byte now and then does not hold a pull,
+// and the error says so.
+func TestDripEnds(t *testing.T) {
+	t.Parallel()
+	up := newUpstream(t, registrytest.Options{})
+	d, _ := largest(up.Content("one:1"))
+	happened := up.Inject(registrytest.Fault{On: registrytest.Blob, Do: registrytest.Trickle(1, 10*time.Millisecond)})
+	o := options(t, up)
+	o.Stall, o.Retries = 200*time.Millisecond, 1
+	err := newClient(t, o).Blob(t.Context(), up.Ref("one:1"), d, io.Discard)
+	if !errors.Is(err, remote.ErrStalled) || !strings.Contains(err.Error(), "too little") {
+		t.Errorf("error %v, want ErrStalled", err)
+	}
+	if happened() != 2 {
+		t.Errorf("%d attempts, want 2", happened())
 	}
 }
 

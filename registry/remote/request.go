@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -234,7 +235,7 @@ func (c *Client) follow(ctx context.Context, t target, r request, resp *http.Res
 
 // exchange sends req over h's connections. It holds one of the slots for requests
 // until the answer's body is closed. A transfer that stalls is ended with
-// errStalled.
+// ErrStalled.
 func (c *Client) exchange(ctx context.Context, h *host, req *http.Request) (*http.Response, error) {
 	if err := h.rested(ctx); err != nil {
 		return nil, err
@@ -245,16 +246,16 @@ func (c *Client) exchange(ctx context.Context, h *host, req *http.Request) (*htt
 		return nil, ctx.Err()
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	w := &watched{stall: c.o.Stall}
+	w := newWatched(c.o.Stall)
 	w.release = sync.OnceFunc(func() { <-c.slots; cancel(nil) })
 	w.cause = func(err error) error {
 		// Return the cause of the cancellation instead of "context canceled".
-		if errors.Is(context.Cause(ctx), errStalled) {
-			return errStalled
+		if cause := context.Cause(ctx); errors.Is(cause, ErrStalled) {
+			return cause
 		}
 		return err
 	}
-	w.timer = time.AfterFunc(w.stall, func() { cancel(errStalled) })
+	w.timer = time.AfterFunc(w.stall, func() { cancel(fmt.Errorf("%w (%s)", ErrStalled, w.stall)) })
 	if req.ContentLength > 0 {
 		// Writing a long upload is no stall: the kernel watches the connection.
 		w.timer.Stop()
@@ -274,20 +275,32 @@ func (c *Client) exchange(ctx context.Context, h *host, req *http.Request) (*htt
 	return resp, nil
 }
 
-// watched is a response body. It ends the transfer when no bytes arrive, and
+// watched is a response body. It ends the transfer when too few bytes arrive, and
 // gives the slot back when it is closed.
 type watched struct {
 	body    io.ReadCloser
 	length  int64 // of the header; -1 when unknown
 	timer   *time.Timer
 	stall   time.Duration
+	least   int // bytes that must arrive within stall
+	arrived int // of them, since timer was set
 	release func()
 	cause   func(error) error
 }
 
+// newWatched returns a body that is given the time stall for each further MinRate
+// times stall.
+func newWatched(stall time.Duration) *watched {
+	if stall < 0 {
+		return &watched{stall: math.MaxInt64}
+	}
+	return &watched{stall: stall, least: int(stall.Seconds() * MinRate)}
+}
+
 func (w *watched) Read(p []byte) (int, error) {
 	n, err := w.body.Read(p)
-	if n > 0 {
+	if w.arrived += n; n > 0 && w.arrived >= w.least {
+		w.arrived = 0
 		w.timer.Reset(w.stall)
 	}
 	if err != nil && err != io.EOF {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/clusterimage/sealer/build"
+	"github.com/clusterimage/sealer/registry/ref"
 )
 
 // The exit codes of sealer, as every help text names them.
@@ -80,6 +82,21 @@ func faults(err error) []error {
 	return out
 }
 
+// redacted returns text without the passwords of the arguments, such as
+// user:password@host/image: many packages name the argument that is wrong.
+func (a *app) redacted(text string) string {
+	for _, arg := range a.args {
+		safe := ref.Redact(arg)
+		if safe == arg {
+			continue
+		}
+		quoted, safeQuoted := strconv.Quote(arg), strconv.Quote(safe)
+		text = strings.ReplaceAll(text, quoted[1:len(quoted)-1], safeQuoted[1:len(safeQuoted)-1])
+		text = strings.ReplaceAll(text, arg, safe)
+	}
+	return text
+}
+
 // report prints err for the user and returns the exit code. An error from before
 // the command began to run is a wrong usage.
 func (a *app) report(ctx context.Context, cmd *cobra.Command, err error) int {
@@ -95,11 +112,11 @@ func (a *app) report(ctx context.Context, cmd *cobra.Command, err error) int {
 	isUsage := errors.As(err, &usage) || !a.started
 	list := faults(err)
 	if len(list) == 1 {
-		printText(w, "Error: "+strings.TrimRight(list[0].Error(), "\n")+"\n")
+		printText(w, a.redacted("Error: "+strings.TrimRight(list[0].Error(), "\n")+"\n"))
 	} else {
 		printf(w, "Error: %d faults:\n", len(list))
 		for _, e := range list {
-			printText(w, "  "+strings.ReplaceAll(strings.TrimRight(e.Error(), "\n"), "\n", "\n  ")+"\n")
+			printText(w, a.redacted("  "+strings.ReplaceAll(strings.TrimRight(e.Error(), "\n"), "\n", "\n  ")+"\n"))
 		}
 	}
 	var advice adviceError

@@ -31,6 +31,8 @@ func (a *app) hint(err error) string {
 		return "Where its author is trusted, raise that limit with --limit (see: sealer load --help); docs/security.md has the limits."
 	case errors.Is(err, remote.ErrPlainHTTP):
 		return "Where that registry may be used without TLS, allow it with: --insecure-registry HOST"
+	case errors.Is(err, remote.ErrStalled):
+		return "Where the line is so slow, make fewer transfers at a time with --jobs 1, or wait longer with --stall-timeout"
 	case errors.Is(err, remote.ErrUnauthorized):
 		return "Give credentials for that registry with: sealer login HOST"
 	case errors.Is(err, http.ErrSchemeMismatch):

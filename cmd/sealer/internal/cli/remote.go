@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -17,6 +19,7 @@ type registryFlags struct {
 	certsDir       string
 	insecure       []string
 	jobs           int
+	stall          time.Duration
 }
 
 func (r *registryFlags) add(f *pflag.FlagSet) {
@@ -24,6 +27,7 @@ func (r *registryFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&r.authFile, "authfile", "", "credentials (default: REGISTRY_AUTH_FILE, else where podman and docker keep them)")
 	f.StringVar(&r.certsDir, "cert-dir", "", "certificates of registries, a directory for each host (default: certs.d of the user and the system)")
 	f.StringSliceVar(&r.insecure, "insecure-registry", nil, "a `HOST[:PORT]` that is spoken to over plain http or unverified TLS")
+	f.DurationVar(&r.stall, "stall-timeout", time.Minute, "cut off and resume a download that brings less than 1 kB a second over this time; 0 is never")
 	f.IntVarP(&r.jobs, "jobs", "j", 0, "transfers at a time, over all registries (default 8)")
 }
 
@@ -31,6 +35,9 @@ func (r *registryFlags) add(f *pflag.FlagSet) {
 func (a *app) client(r *registryFlags) (*remote.Client, error) {
 	if r.jobs < 0 {
 		return nil, usagef("--jobs %d: want a number of transfers, or 0 for the default", r.jobs)
+	}
+	if r.stall < 0 {
+		return nil, usagef("--stall-timeout %s: want a time such as 1m, or 0 for never", r.stall)
 	}
 	conf := r.registriesConf
 	if conf == "" {
@@ -43,6 +50,7 @@ func (a *app) client(r *registryFlags) (*remote.Client, error) {
 		Insecure:       r.insecure,
 		UserAgent:      "sealer/" + Version,
 		Jobs:           r.jobs,
+		Stall:          cmp.Or(r.stall, -1),
 		Logger:         a.logger(),
 	})
 	if errors.Is(err, fs.ErrPermission) {

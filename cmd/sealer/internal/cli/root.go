@@ -24,6 +24,7 @@ type app struct {
 	// the protocol of nodes and for the bar. Everything else is text, and goes to
 	// Out and Err, which escape what could steer a terminal.
 	raw     Streams
+	args    []string // of the command line
 	started bool
 
 	root     string // --root
@@ -36,7 +37,7 @@ type app struct {
 // Main runs sealer with args and returns its exit code.
 func Main(ctx context.Context, args []string, s Streams) int {
 	out, errs := &printable{w: s.Out}, &printable{w: s.Err}
-	a := &app{Streams: Streams{In: s.In, Out: out, Err: errs}, raw: s}
+	a := &app{Streams: Streams{In: s.In, Out: out, Err: errs}, raw: s, args: args}
 	cmd := a.command()
 	cmd.SetArgs(args)
 	ran, err := cmd.ExecuteContextC(ctx)
