@@ -24,6 +24,7 @@ type source struct {
 	fsys    fs.FS
 	path    string // of the directory or the archive
 	archive bool
+	below   bool // it is one of the image below: nothing is put into it
 	files   []*loader.BufferedFile
 	chart   *chart.Chart // dependencies processed by the first rendering
 
@@ -107,11 +108,11 @@ func (s *scanner) readCharts(paths []string) error {
 		if err := s.ctx.Err(); err != nil {
 			return err
 		}
-		fsys := s.fsys
-		if i >= given && s.o.Rootfs != nil {
+		below, fsys := i >= given && s.o.Rootfs != nil, s.fsys
+		if below {
 			fsys = s.o.Rootfs
 		}
-		c, err := s.loadChart(fsys, p)
+		c, err := s.loadChart(fsys, p, below)
 		if err != nil {
 			s.fault(fault{file: p, err: fmt.Errorf("load chart: %w", err)})
 			s.res.Charts = append(s.res.Charts, Chart{Path: p, Error: err.Error()})
@@ -127,12 +128,12 @@ func (s *scanner) readCharts(paths []string) error {
 			kept += len(f.Data)
 		}
 		if kept > cmp.Or(s.keptCharts, maxKeptCharts) {
-			*c = source{fsys: c.fsys, path: c.path}
+			*c = source{fsys: c.fsys, path: c.path, below: c.below}
 		}
 	}
 	for _, c := range sources {
 		if c.chart == nil {
-			again, err := s.loadChart(c.fsys, c.path)
+			again, err := s.loadChart(c.fsys, c.path, c.below)
 			if err != nil || again == nil {
 				return fmt.Errorf("load chart %s: it changed while it was read: %w", c.path, cmp.Or(err, fs.ErrNotExist))
 			}
@@ -161,8 +162,8 @@ func (s *scanner) definitions(c *source) {
 
 // loadChart returns nil without an error for an archive that is no chart and
 // lies where other archives may lie too.
-func (s *scanner) loadChart(fsys fs.FS, name string) (*source, error) {
-	c := &source{fsys: fsys, path: name, archive: isArchive(name)}
+func (s *scanner) loadChart(fsys fs.FS, name string, below bool) (*source, error) {
+	c := &source{fsys: fsys, path: name, archive: isArchive(name), below: below}
 	var err error
 	if c.archive {
 		var data []byte

@@ -63,7 +63,7 @@ func (s *scanner) addLocal(c *source, ch *chart.Chart, dir, at string, depth int
 			return err
 		}
 		to := path.Join(at, "charts", d.Name)
-		if c.fsys == s.fsys && from != path.Join(c.path, to) {
+		if !c.below && from != path.Join(c.path, to) {
 			s.addition(Addition{Path: path.Join(c.path, to), Dir: from})
 		}
 		c.local[to] = from

@@ -58,7 +58,7 @@ func CheckArchive(data []byte, name, version string) error {
 // and does not carry, and those of the charts in it, as helm dependency build
 // would. Those that cannot be had are noted in c.lacks.
 func (s *scanner) remoteDependencies(c *source) error {
-	if c.archive || c.fsys != s.fsys || s.o.Charts == nil {
+	if c.archive || c.below || s.o.Charts == nil {
 		return nil // nothing can be put into it
 	}
 	c.lacks = map[string]error{}
