@@ -7,7 +7,7 @@ GO ?= go
 export CGO_ENABLED ?= 0
 
 # bench-* and the like stand with the scripts that they run.
-.PHONY: build programs reproduce test check unit conformance demo real corpus fuzz bench bench-build bench-mirror clean mutate test-policy test-cluster test-cluster-run test-cluster-large test-sohost bench-run bench-travel
+.PHONY: build programs reproduce test check unit conformance demo real corpus fuzz bench bench-build bench-mirror bench-resume clean mutate test-policy test-cluster test-cluster-run test-cluster-large test-sohost bench-run bench-travel
 
 build: ## build bin/sealer
 	$(GO) build -trimpath -ldflags "-s -w" -o bin/sealer ./cmd/sealer
@@ -68,6 +68,9 @@ mutate: ## mutants of the leaves, which their own tests must kill (PACKAGES="a b
 
 bench-build: ## builds beside git status and tar | zstd (SCALE=10 for a tenth; 21 GB and 20 minutes as it is)
 	@bash build/bench.sh
+
+bench-resume: ## a blob of 1 GiB over a link that is cut every 100 MB, the build being killed each time (1.1 GB of disk)
+	go test ./cmd/sealer -run '^$$' -bench 'Resume$$' -benchtime 1x
 
 bench-mirror: ## mirroring beside the floor and the peers, on loopback and at 30 ms (root; takes long)
 	@bash registry/mirror/bench.sh

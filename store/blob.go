@@ -23,14 +23,20 @@ import (
 const unlimited = math.MaxInt64
 
 // PutBlob makes the store have the blob desc. When it lacks it, write is called
-// to write the content, once: of all that want one blob at a time, in this
-// process and in others, one writes it and the rest wait. write is given a
-// writer that implements io.ReaderFrom, so io.Copy needs no buffer; it takes
-// not a byte more than desc.Size.
+// to write the content: of all that want one blob at a time, in this process and
+// in others, one writes it and the rest wait. write is given a writer that
+// implements io.ReaderFrom, so io.Copy needs no buffer; it takes not a byte more
+// than desc.Size.
+//
+// The writer implements remote.Resumer too. If write asks it for the bytes of an
+// earlier run, a blob of more than 8 MiB that breaks off, even by a kill of this
+// process, is gone on with by the next PutBlob. The bytes are then hashed again;
+// write is called a second time, from the first byte, if the whole has a wrong
+// digest.
 //
 // The content is hashed while it is written. Where it differs from desc, the
 // error wraps ErrMismatch, and where write or the disk fails their error is
-// wrapped; the store is then as it was before. After PutBlob the blob is whole
+// wrapped; the images are then as they were before. After PutBlob the blob is whole
 // to every process, and survives a crash of this one; a power failure too, once
 // Commit returned.
 func (s *Store) PutBlob(ctx context.Context, desc ocispec.Descriptor, write func(w io.Writer) error) error {
@@ -81,7 +87,7 @@ func (s *Store) writeBlobAlone(ctx context.Context, desc ocispec.Descriptor, has
 	if _, err := s.begin(ctx); err != nil {
 		return err
 	}
-	if err := s.fits(desc.Size); err != nil {
+	if err := s.fits(desc.Size - s.partialSize(desc.Digest)); err != nil {
 		return fmt.Errorf("write blob %s: %w", desc.Digest, err)
 	}
 	// The temporary's name is the digest's, so its lock keeps other processes
@@ -96,7 +102,31 @@ func (s *Store) writeBlobAlone(ctx context.Context, desc ocispec.Descriptor, has
 		}
 		err = errors.Join(err, f.Close())
 	}()
-	w := newBlobWriter(f, desc.Size)
+	w := &partialWriter{blobWriter: newBlobWriter(f, desc.Size), ctx: ctx, s: s, d: desc.Digest}
+	defer func() {
+		// Wrong content and a full disk gain nothing from the bytes there are.
+		err = errors.Join(err, w.close(err != nil && w.err == nil && !errors.Is(err, ErrMismatch)))
+	}()
+	err = w.fill(desc, write)
+	if errors.Is(err, ErrMismatch) && w.resumed > 0 {
+		if err = w.Restart(); err == nil {
+			err = w.fill(desc, write)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if w.partial == nil {
+		return s.publishBlob(ctx, f, desc.Digest)
+	}
+	if err := s.publishBlob(ctx, w.partial, desc.Digest); err != nil {
+		return err
+	}
+	return os.Remove(f.Name())
+}
+
+// fill calls write and checks the content.
+func (w *partialWriter) fill(desc ocispec.Descriptor, write func(w io.Writer) error) error {
 	if err := write(w); err != nil {
 		return cmpDisk(w.err, fmt.Errorf("write blob %s: %w", desc.Digest, err))
 	}
@@ -106,7 +136,7 @@ func (s *Store) writeBlobAlone(ctx context.Context, desc ocispec.Descriptor, has
 	if got := w.digest(); got != desc.Digest {
 		return fmt.Errorf("write blob %s: %w: its digest is %s", desc.Digest, ErrMismatch, got)
 	}
-	return s.publishBlob(ctx, f, desc.Digest)
+	return nil
 }
 
 // fits refuses content of more bytes than the store's disk has free.

@@ -153,8 +153,9 @@ func discard(f temporary) error {
 }
 
 // sweep removes the temporaries of dead processes, not their session records,
-// and returns the names it removed with the bytes they held.
-func (s *Store) sweep(dry bool) ([]Garbage, error) {
+// and returns the names it removed with the bytes they held. Beginnings of blobs
+// stay for partialLife unless partials is set.
+func (s *Store) sweep(dry, partials bool) ([]Garbage, error) {
 	entries, err := os.ReadDir(s.path("tmp"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -163,6 +164,9 @@ func (s *Store) sweep(dry bool) ([]Garbage, error) {
 	var errs []error
 	for _, e := range entries {
 		if isSession(e.Name()) || !e.IsDir() && !e.Type().IsRegular() {
+			continue
+		}
+		if fi, err := e.Info(); err != nil || !partials && keptPartial(fi) {
 			continue
 		}
 		path := s.path("tmp", e.Name())

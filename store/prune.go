@@ -35,11 +35,11 @@ type Pruned struct {
 // PruneOptions are the options of Prune.
 type PruneOptions struct {
 	DryRun bool // only list the content that would go
-	Cache  bool // empty the build's cache too
+	Cache  bool // empty the build's cache too, and drop the beginnings of blobs that broke off
 }
 
 // Prune removes blobs and layers that no image needs and the temporary files that dead processes
-// left. While something writes to the store, in another process or through
+// left; the beginnings of blobs that broke off go seven days after their last byte. While something writes to the store, in another process or through
 // another Store, only the latter: the result is then returned together with an
 // error that wraps ErrBusy. It ends the writing of this Store, so it must not
 // run beside it.
@@ -55,7 +55,7 @@ func (s *Store) prune(ctx context.Context, o PruneOptions, chosen func(Garbage) 
 	if err := s.Close(); err != nil {
 		return nil, err
 	}
-	temporary, err := s.sweep(o.DryRun)
+	temporary, err := s.sweep(o.DryRun, o.Cache)
 	if err != nil {
 		return nil, fmt.Errorf("prune: %w", err)
 	}

@@ -27,7 +27,7 @@ func (s *Store) recover() error {
 		}
 		return err
 	}
-	if _, err := s.sweep(false); err != nil {
+	if _, err := s.sweep(false, false); err != nil {
 		s.o.Logger.Warn("clear temporaries", "store", s.root, "error", err)
 	}
 	if !s.fromAnotherBoot() {

@@ -61,6 +61,7 @@ func TestScripts(t *testing.T) {
 			"upstream":  startUpstream,
 			"fault":     injectFault,
 			"requests":  countRequests,
+			"sent":      countBytes,
 			"notemps":   noTemporaries,
 			"ready":     waitReady,
 			"chartpush": chartpush,

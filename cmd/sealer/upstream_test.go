@@ -79,10 +79,14 @@ func startUpstream(ts *testscript.TestScript, neg bool, args []string) {
 
 // fault NAME LEVEL TIMES ACTION [N] injects a fault into an upstream: LEVEL is
 // ping, token, manifest, blob …; ACTION is a status code, cut, truncate, corrupt
-// or endless.
+// stall or endless. fault NAME none removes all.
 func injectFault(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) == 2 && args[1] == "none" {
+		ts.Value(upstreamsKey).(upstreams)[args[0]].ClearFaults()
+		return
+	}
 	if neg || len(args) < 4 {
-		ts.Fatalf("usage: fault NAME LEVEL TIMES ACTION [N]")
+		ts.Fatalf("usage: fault NAME LEVEL TIMES ACTION [N]; fault NAME none")
 	}
 	number := func(i int) int {
 		if len(args) <= i {
@@ -96,6 +100,8 @@ func injectFault(ts *testscript.TestScript, neg bool, args []string) {
 	switch args[3] {
 	case "cut":
 		do = registrytest.Cut(number(4))
+	case "stall":
+		do = registrytest.Stall(number(4))
 	case "truncate":
 		do = registrytest.Truncate(number(4))
 	case "corrupt":
@@ -131,6 +137,27 @@ func countRequests(ts *testscript.TestScript, neg bool, args []string) {
 	up.ResetRequests()
 	if args[2] != "-" && strconv.Itoa(got) != args[2] {
 		ts.Fatalf("%d requests, want %s", got, args[2])
+	}
+}
+
+// sent NAME MIN MAX fails unless the upstream has sent MIN to MAX bytes of bodies
+// since the last call of sent or requests.
+func countBytes(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: sent NAME MIN MAX")
+	}
+	up := ts.Value(upstreamsKey).(upstreams)[args[0]]
+	var got int64
+	for _, r := range up.Requests() {
+		got += r.Bytes
+	}
+	up.ResetRequests()
+	least, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	most, err := strconv.ParseInt(args[2], 10, 64)
+	ts.Check(err)
+	if got < least || got > most {
+		ts.Fatalf("%d bytes, want %d to %d", got, least, most)
 	}
 }
 

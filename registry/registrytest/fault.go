@@ -99,6 +99,21 @@ func Cut(n int) Action {
 	})
 }
 
+// Stall sends n bytes of the body, and nothing more until the client has gone.
+func Stall(n int) Action {
+	return rewrite(func(w http.ResponseWriter, r *http.Request, a *answer) {
+		if a.body.Len() <= n {
+			a.send(w)
+			return
+		}
+		a.sendHeader(w)
+		_, _ = w.Write(a.body.Next(n)) // the client may have gone
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+		panic(http.ErrAbortHandler)
+	})
+}
+
 // Truncate sends only the first n bytes of the body, with a Content-Length that
 // agrees: only the digest or the size gives it away.
 func Truncate(n int) Action {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"sync"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -24,13 +23,20 @@ const bufferSize = 128 << 10
 const progress = 1 << 20
 
 // Blob writes the blob desc of r's repository to w: exactly desc.Size bytes, or
-// it fails. A transfer that breaks off is resumed at the same byte. The bytes are
-// not hashed here: w verifies them in the pass that writes them.
+// it fails. A transfer that breaks off is resumed at the same byte, and where w is
+// a Resumer also one of an earlier run. The bytes are not hashed here: w verifies
+// them in the pass that writes them.
 func (c *Client) Blob(ctx context.Context, r ref.Reference, desc ocispec.Descriptor, w io.Writer) error {
 	if err := checkDigest(desc.Digest); err != nil {
 		return err
 	}
 	var done int64
+	if resumer, ok := w.(Resumer); ok {
+		var err error
+		if done, err = resumer.Resume(); err != nil {
+			return err
+		}
+	}
 	err := c.read(ctx, r, func(c *Client, t target) error {
 		return c.retry(ctx, func(int) (bool, error) {
 			before := done
@@ -59,7 +65,7 @@ func (c *Client) blobOnce(ctx context.Context, t target, desc ocispec.Descriptor
 	}
 	if *done > 0 {
 		q.header.Set("Range", fmt.Sprintf("bytes=%d-", *done))
-		q.ok = []int{http.StatusOK, http.StatusPartialContent}
+		q.ok = []int{http.StatusOK, http.StatusPartialContent, http.StatusRequestedRangeNotSatisfiable}
 	}
 	resp, err := c.once(ctx, t, q)
 	if err != nil {
@@ -67,6 +73,20 @@ func (c *Client) blobOnce(ctx context.Context, t target, desc ocispec.Descriptor
 	}
 	defer resp.Body.Close()
 	op := describe(q.method, resp.Request.URL)
+	if *done > 0 && !goesOn(resp, *done, desc.Size) {
+		c.log.Info("the registry does not go on where the blob broke off; beginning anew", "digest", desc.Digest, "at", *done,
+			"status", resp.StatusCode, "range", printable(resp.Header.Get("Content-Range"), 60))
+		if resumer, ok := w.(Resumer); ok {
+			if err := resumer.Restart(); err != nil {
+				return sinkError{err}
+			}
+			*done = 0
+		}
+		if resp.StatusCode != http.StatusOK && *done == 0 {
+			resp.Body.Close() // frees its slot
+			return c.blobOnce(ctx, t, desc, w, done)
+		}
+	}
 	skip, err := skipBytes(resp, *done, desc.Size)
 	if err != nil {
 		return fmt.Errorf("%s: %w", op, err)
@@ -82,14 +102,22 @@ func (c *Client) blobOnce(ctx context.Context, t target, desc ocispec.Descriptor
 	return nil
 }
 
+// goesOn reports whether resp is the rest of a blob of size bytes from offset on.
+func goesOn(resp *http.Response, offset, size int64) bool {
+	if resp.StatusCode != http.StatusPartialContent {
+		return false
+	}
+	got := resp.Header.Get("Content-Range")
+	return got == fmt.Sprintf("bytes %d-%d/%d", offset, size-1, size) || got == fmt.Sprintf("bytes %d-%d/*", offset, size-1)
+}
+
 // skipBytes returns the number of bytes of resp's body that come before offset.
 // An answer with a wrong length is refused before a byte of it is written.
 func skipBytes(resp *http.Response, offset, size int64) (int64, error) {
 	rest, skip := size, offset
-	if resp.StatusCode == http.StatusPartialContent {
-		want := fmt.Sprintf("bytes %d-", offset)
-		if got := resp.Header.Get("Content-Range"); !strings.HasPrefix(got, want) {
-			return 0, permanentError{fmt.Errorf("asked for what follows byte %d, the answer has the range %q", offset, printable(got, 60))}
+	if resp.StatusCode != http.StatusOK {
+		if !goesOn(resp, offset, size) {
+			return 0, permanentError{fmt.Errorf("asked for what follows byte %d, the answer has the range %q (%s)", offset, printable(resp.Header.Get("Content-Range"), 60), resp.Status)}
 		}
 		rest, skip = size-offset, 0
 	}

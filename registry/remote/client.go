@@ -103,6 +103,17 @@ type Sink interface {
 	PutBlob(ctx context.Context, desc ocispec.Descriptor, write func(w io.Writer) error) error
 }
 
+// A Resumer is a writer of a blob that may have the first bytes from an attempt
+// of an earlier run. PutBlob may pass one to write.
+type Resumer interface {
+	io.Writer
+	// Resume returns the number of bytes that are there: the next Write goes on
+	// after them. The bytes written from then on are kept for another run.
+	Resume() (int64, error)
+	// Restart drops all bytes, those written since Resume too.
+	Restart() error
+}
+
 // An Event reports the progress of a transfer. Done and Total are bytes over the
 // whole run.
 type Event struct {

@@ -106,10 +106,11 @@ func (b Wanted) fetch(ctx context.Context, sink Sink) error {
 		return ctx.Err()
 	}
 	var errs []error
+	progress := progressWriter{progress: b.Progress}
 	for _, o := range b.From {
 		err := sink.PutBlob(ctx, b.Descriptor, func(w io.Writer) error {
 			if b.Progress != nil {
-				w = progressWriter{w, b.Progress}
+				w = progress.of(w)
 			}
 			if b.embedded() {
 				_, err := w.Write(b.Data)
@@ -137,13 +138,53 @@ func (b Wanted) embedded() bool {
 	return len(b.Data) > 0 && int64(len(b.Data)) == b.Size && digest.FromBytes(b.Data) == b.Digest
 }
 
+// progressWriter tells progress of the bytes that are in w, those of earlier
+// runs too.
 type progressWriter struct {
 	w        io.Writer
 	progress func(n int)
+	told     int64
 }
 
-func (p progressWriter) Write(b []byte) (int, error) {
+// of begins a blob anew with w.
+func (p *progressWriter) of(w io.Writer) *progressWriter {
+	p.w = w
+	p.tell(0)
+	return p
+}
+
+// tell tells that w has n bytes.
+func (p *progressWriter) tell(n int64) {
+	if n != p.told {
+		p.progress(int(n - p.told))
+		p.told = n
+	}
+}
+
+// Write implements io.Writer.
+func (p *progressWriter) Write(b []byte) (int, error) {
 	n, err := p.w.Write(b)
-	p.progress(n)
+	p.tell(p.told + int64(n))
 	return n, err
+}
+
+// Resume implements Resumer.
+func (p *progressWriter) Resume() (int64, error) {
+	r, ok := p.w.(Resumer)
+	if !ok {
+		return 0, nil
+	}
+	n, err := r.Resume()
+	p.tell(n)
+	return n, err
+}
+
+// Restart implements Resumer.
+func (p *progressWriter) Restart() error {
+	r, ok := p.w.(Resumer)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	p.tell(0)
+	return r.Restart()
 }

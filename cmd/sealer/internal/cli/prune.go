@@ -16,7 +16,8 @@ func (a *app) prune() *cobra.Command {
 		Use:   "prune",
 		Short: "Drop what no image in the store needs",
 		Long: `Drop blobs and layers that no image in the store needs, and what interrupted
-commands left. Beside a running build only the latter goes: the rest could be
+commands left. The beginning of a large blob that broke off is kept for a week, so
+that the next pull or build goes on there. Beside a running build only the latter goes: the rest could be
 what it is about to use.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -40,7 +41,7 @@ what it is about to use.`,
 		},
 	}
 	cmd.Flags().BoolVarP(&p.DryRun, "dry-run", "n", false, "only say what would go")
-	cmd.Flags().BoolVar(&p.Cache, "cache", false, "empty the build cache too")
+	cmd.Flags().BoolVar(&p.Cache, "cache", false, "empty the build cache too, and drop the beginnings of blobs that broke off")
 	o.flags(cmd, "text")
 	return cmd
 }

@@ -23,7 +23,9 @@ func (a *app) pull() *cobra.Command {
 		Use:   "pull NAME...",
 		Short: "Bring images from a registry into the store",
 		Long: `Bring images from a registry into the store. What the store has is not asked for
-again. Of an image for several platforms all come, or those of --platform.
+again. Of an image for several platforms all come, or those of --platform. A pull
+that was interrupted, or killed, is gone on with by the next one: inside a blob,
+too, where it has more than 8 MiB.
 
 NAME:TAG gets that name here. NAME@DIGEST and NAME:TAG@DIGEST bring exactly that
 content and name nothing, since the tag may mean another image: use the ID, or
