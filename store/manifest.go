@@ -81,7 +81,8 @@ func (s *Store) WriteImage(ctx context.Context, c image.Config, layers []image.L
 // one for each platform, in their order.
 func (s *Store) WriteIndex(ctx context.Context, manifests []ocispec.Descriptor, annotations map[string]string) (ocispec.Descriptor, error) {
 	idx := newIndex()
-	idx.ArtifactType = image.ArtifactType
+	// No artifactType: skopeo 1.9.3 (Debian 12) and others drop it as they copy, and
+	// the digest changes. The manifests have it.
 	idx.Manifests = append(idx.Manifests, manifests...)
 	idx.Annotations = annotations
 	b, err := json.Marshal(idx)
@@ -92,7 +93,6 @@ func (s *Store) WriteIndex(ctx context.Context, manifests []ocispec.Descriptor, 
 	if err != nil {
 		return ocispec.Descriptor{}, fmt.Errorf("write image index: %w", err)
 	}
-	desc.ArtifactType = image.ArtifactType
 	return desc, nil
 }
 
