@@ -144,17 +144,90 @@ case_large() {
   case_grow
 }
 
+# operator NODE RULE: a user ops of the node, whose password is s3cret and who may
+# become root as RULE of sudoers says. root itself cannot log in.
+operator() {
+  node_run "$1" sh -c '
+    set -e
+    useradd -m -s /bin/bash ops
+    echo ops:s3cret | chpasswd
+    mkdir -p /home/ops/.ssh /etc/sudoers.d
+    cp /root/.ssh/authorized_keys /home/ops/.ssh/
+    chown -R ops:ops /home/ops/.ssh
+    chmod 700 /home/ops/.ssh
+    rm /root/.ssh/authorized_keys
+    echo "ops ALL=(ALL) $1" > /etc/sudoers.d/ops
+    chmod 440 /etc/sudoers.d/ops' - "$2"
+}
+
+members() { # members NODE: how many members its etcd knows
+  node_run "$1" curl -sf --cacert /etc/kubernetes/pki/etcd/ca.crt --cert /etc/kubernetes/pki/etcd/healthcheck-client.crt \
+    --key /etc/kubernetes/pki/etcd/healthcheck-client.key -d '{}' https://127.0.0.1:2379/v3/cluster/member/list | grep -o '"ID"' | wc -l
+}
+
+# changes NAME WORDS...: a sealer command that changes the cluster; its report
+# goes to a log.
+changes() {
+  local log=$LAB/$1.log
+  shift
+  seconds "$@" --yes --pk "$HOME/.ssh/id_ed25519" >"$log" 2>&1 || { tail -n 40 "$log"; fail "$*"; }
+  echo "   $1 $2 took $took s"
+}
+
+is_gone() { ! kubectl get node "$1" >/dev/null 2>&1; }
+has_members() { [ "$(members "$1")" = "$2" ]; }
+
 case_grow() {
-  step "One machine"
-  node_up g1 $lab_net.41
-  remember g1
-  seconds runs my-app:v1 -m $lab_net.41
+  export SEALER_SSH_PASSWORD=s3cret
+  step "Machines of a user who is not root: sudo without a password, and with it"
+  nodes_up g1 $lab_net.41 g2 $lab_net.42 g3 $lab_net.43 g4 $lab_net.44
+  operator g1 'NOPASSWD: ALL'
+  local n
+  for n in g2 g3 g4; do operator "$n" ALL; done
+  remember g1 g2 g3 g4
+  must "root does not log in" sh -c "! ssh -F none -i '$HOME/.ssh/id_ed25519' -o 'UserKnownHostsFile=$HOME/.ssh/known_hosts' -o BatchMode=yes root@$lab_net.41 true 2>/dev/null"
+  seconds runs my-app:v1 -m $lab_net.41 -n $lab_net.42 -u ops
   echo "   sealer run took $took s"
-  eventually "it is ready" all_ready 1
+  must "no password is in its report" sh -c "! grep -q s3cret '$LAB/run.log'"
+  eventually "two nodes are ready" all_ready 2
+  eventually "the pod runs" pod_runs nginx
   application_comes
+  step "Machines join: a worker and a second master"
+  changes join sealer join -n $lab_net.43
+  eventually "three nodes are ready" all_ready 3
+  changes join sealer join -m $lab_net.44
+  eventually "four nodes are ready" all_ready 4
+  must "etcd has two members" has_members g1 2
+  must "the new master serves the application's images" node_run g4 curl -sfk https://127.0.0.1:5000/v2/shop/shop/tags/list
+  proves my-app:v1 shop:v1
+  step "Certificates are renewed, and what helps to find faults is packed"
+  node_run g1 sha256sum /etc/kubernetes/pki/apiserver.crt > "$LAB/apiserver.before"
+  changes cert sealer cert renew --kubeconfig "$LAB/kubeconfig"
+  must "the API server's certificate is another" sh -c "! nsenter --target $(cat "$LAB/nodes/g1/pid") --mount --root sha256sum /etc/kubernetes/pki/apiserver.crt | cmp -s - '$LAB/apiserver.before'"
+  eventually "four nodes are ready" all_ready 4
+  must "no certificate ends soon" sealer cert list --pk "$HOME/.ssh/id_ed25519"
+  must "the bundle is whole" sealer debug bundle -o "$LAB/bundle.tar.gz" --pk "$HOME/.ssh/id_ed25519"
+  must "and has no key" sh -c "! tar -xzOf '$LAB/bundle.tar.gz' | grep -qE 'PRIVATE KEY|s3cret'"
+  step "A node reboots"
+  node_down g2
+  node_up g2 $lab_net.42
+  eventually "its services run" node_run g2 systemctl is-active containerd kubelet sealer-node
+  eventually "four nodes are ready" all_ready 4
+  eventually "the pod runs again" pod_runs nginx
+  step "Machines leave: the worker, then the second master"
+  changes leave sealer delete -n $lab_net.43
+  must "the node is gone" is_gone g3
+  untouched g3
+  changes leave sealer delete -m $lab_net.44
+  must "the node is gone" is_gone g4
+  must "etcd has one member" has_members g1 1
+  untouched g4
+  eventually "the others work" all_ready 2
+  must "0 packets and 0 DNS queries wanted to leave" offline
   step "sealer delete --all"
-  sealer delete --all --yes >"$LAB/delete.log" 2>&1 || { cat "$LAB/delete.log"; fail "delete"; }
-  untouched g1
+  changes delete sealer delete --all
+  untouched g1 g2
+  unset SEALER_SSH_PASSWORD
 }
 
 case_alone() {

@@ -20,6 +20,7 @@ const (
 	OpBlob  = "blob"  // BlobRequest, the blob as input
 	OpStep  = "step"  // StepRequest -> StepResult; logs
 	OpUndo  = "undo"  // UndoRequest; logs
+	OpCerts = "certs" // CertsRequest -> []Cert
 	OpDebug = "debug" // DebugRequest; a tar as output
 	OpClose = "close"
 	OpWants = "kubeadm.images" // kubeadm's configuration as a string, kubeadm as input -> []string, see KubeadmImages
@@ -91,6 +92,13 @@ func (s *Server) Ops() map[string]wire.Handler {
 			return nil, s.PutBlob(ctx, q.Digest, q.Size, in.Input())
 		},
 		OpWants: opWants,
+		OpCerts: func(_ context.Context, in *wire.Incoming) (any, error) {
+			var q CertsRequest
+			if err := in.Decode(&q); err != nil {
+				return nil, err
+			}
+			return s.Certs(q)
+		},
 		OpDebug: func(ctx context.Context, in *wire.Incoming) (any, error) {
 			var q DebugRequest
 			if err := in.Decode(&q); err != nil {

@@ -24,6 +24,7 @@ func Kinds() map[string]Kind {
 		"kubeadm.admit": admitKind{},
 		"kubeadm.init":  initKind{},
 		"kubeadm.join":  joinKind{},
+		"kubeadm.renew": renewKind{},
 		"kubeconfig":    kubeconfigKind{},
 		"links":         linksKind{},
 		"modules":       modulesKind{},

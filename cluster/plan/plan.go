@@ -19,6 +19,7 @@ const (
 	Join   Verb = "join"
 	Leave  Verb = "leave"
 	Delete Verb = "delete"
+	Renew  Verb = "renew"  // certificates
 	Deploy Verb = "deploy" // an application, on a cluster that sealer has not made
 )
 

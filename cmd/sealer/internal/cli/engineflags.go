@@ -79,7 +79,7 @@ var errDeclined = errors.New("nothing was changed")
 // terminal only additions go on by themselves.
 func (a *app) confirm(p *plan.Plan) error {
 	if !a.interactive() {
-		if p.Verb == plan.Create || p.Verb == plan.Join || p.Verb == plan.Deploy {
+		if p.Verb == plan.Create || p.Verb == plan.Join || p.Verb == plan.Deploy || p.Verb == plan.Renew {
 			return nil
 		}
 		return usagef("%s takes something away: say --yes where nobody can be asked", p.Verb)

@@ -84,6 +84,7 @@ commands, and a registry with every container image that will be pulled.
 	cmd.AddCommand(
 		a.applyCommand(),
 		a.build(),
+		a.cert(),
 		a.checks(),
 		a.completion(),
 		a.delete(),
