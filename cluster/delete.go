@@ -22,6 +22,13 @@ import (
 // its journal says.
 const undoKind = "undo"
 
+// The kinds of the first master's steps before and after that, for a machine that
+// leaves a cluster that stays.
+const (
+	drainKind = "kube.drain"
+	leaveKind = "kube.leave"
+)
+
 // Delete puts machines back to their state before the cluster: all machines
 // when addresses is empty, else the machines named, which first leave the
 // cluster. f is the cluster's Clusterfile. A machine that fails does not stop
@@ -124,19 +131,24 @@ func (e *engine) planDelete(ctx context.Context, goners []*machine, all bool) (*
 	if p.Facts, err = plan.Digest(seen); err != nil {
 		return nil, err
 	}
+	first := e.machines[0].name()
+	add := func(kind, host string, args any, why string) error {
+		s, err := plan.NewStep(kind, host, args, plan.Removes, why)
+		p.Steps = append(p.Steps, s)
+		return err
+	}
 	for i, m := range goners {
+		leave := plan.LeaveArgs{Node: m.kube, Seconds: e.drainSeconds()}
 		if !all {
-			s, err := plan.NewStep("kube.leave", e.machines[0].name(), plan.LeaveArgs{Node: m.kube, Seconds: e.drainSeconds()}, plan.Removes, "node "+m.kube+" leaves the cluster, its pods first")
-			if err != nil {
-				return nil, err
-			}
-			p.Steps = append(p.Steps, s)
+			err = add(drainKind, first, leave, "the pods of node "+m.kube+" go")
 		}
-		s, err := plan.NewStep(undoKind, m.name(), map[string]any{"changes": seen[i].Changes}, plan.Removes, fmt.Sprintf("%d changes are put back", len(seen[i].Changes)))
+		err = errors.Join(err, add(undoKind, m.name(), map[string]any{"changes": seen[i].Changes}, fmt.Sprintf("%d changes are put back", len(seen[i].Changes))))
+		if !all {
+			err = errors.Join(err, add(leaveKind, first, leave, "node "+m.kube+" leaves the cluster"))
+		}
 		if err != nil {
 			return nil, err
 		}
-		p.Steps = append(p.Steps, s)
 	}
 	return p, nil
 }
@@ -202,10 +214,25 @@ func (e *engine) undo(ctx context.Context, p *plan.Plan, m *machine, leave bool)
 }
 
 func (e *engine) undoMachine(ctx context.Context, p *plan.Plan, m *machine, leave bool) error {
+	if leave {
+		if err := e.onFirst(ctx, p, drainKind, m.kube); err != nil {
+			return err
+		}
+	}
+	log := func(l wire.Log) { e.event(Event{Type: "log", Host: m.name(), Kind: undoKind, Text: l.Text}) }
+	err := m.conn.Call(ctx, node.OpUndo, node.UndoRequest{Forget: true, Purge: !m.local}, nil, wire.Streams{Log: log})
+	if err != nil || !leave {
+		return err
+	}
+	return e.onFirst(ctx, p, leaveKind, m.kube)
+}
+
+// onFirst has the first master do the steps of a kind about a node.
+func (e *engine) onFirst(ctx context.Context, p *plan.Plan, kind, kube string) error {
 	first := e.machines[0]
 	for _, s := range p.Steps {
 		var a plan.LeaveArgs
-		if s.Kind != "kube.leave" || !leave || !isNode(s, &a, m.kube) {
+		if s.Kind != kind || !isNode(s, &a, kube) {
 			continue
 		}
 		var out node.StepResult
@@ -219,8 +246,7 @@ func (e *engine) undoMachine(ctx context.Context, p *plan.Plan, m *machine, leav
 			return err
 		}
 	}
-	log := func(l wire.Log) { e.event(Event{Type: "log", Host: m.name(), Kind: undoKind, Text: l.Text}) }
-	return m.conn.Call(ctx, node.OpUndo, node.UndoRequest{Forget: true, Purge: !m.local}, nil, wire.Streams{Log: log})
+	return nil
 }
 
 // isNode says whether a step is about the node.

@@ -234,6 +234,26 @@ func (leaveKind) Do(ctx context.Context, w *Work, args json.RawMessage) error {
 	if err != nil {
 		return err
 	}
+	err = k.Do(ctx, http.MethodDelete, "/api/v1/nodes/"+a.Node, "application/json", nil, nil)
+	if absent(err) {
+		return nil
+	}
+	return err
+}
+
+// drainKind empties a node. The node's object stays until kubeadm has reset the
+// machine: without it kubeadm would not take a master's etcd member away.
+type drainKind struct{ leaveKind }
+
+func (drainKind) Do(ctx context.Context, w *Work, args json.RawMessage) error {
+	var a plan.LeaveArgs
+	if err := decode(args, &a); err != nil {
+		return err
+	}
+	k, err := w.newKube()
+	if err != nil {
+		return err
+	}
 	node := "/api/v1/nodes/" + a.Node
 	if err := k.Do(ctx, http.MethodPatch, node, mergePatch, map[string]any{"spec": map[string]any{"unschedulable": true}}, nil); err != nil {
 		return err
@@ -244,11 +264,7 @@ func (leaveKind) Do(ctx context.Context, w *Work, args json.RawMessage) error {
 	if err := drain(limited, k, a.Node); err != nil {
 		return fmt.Errorf("drain %s: %w", a.Node, err)
 	}
-	err = k.Do(ctx, http.MethodDelete, node, "application/json", nil, nil)
-	if absent(err) {
-		return nil
-	}
-	return err
+	return nil
 }
 
 // drain evicts the pods of a node, except the pods that belong to the node:

@@ -18,6 +18,7 @@ func Kinds() map[string]Kind {
 		"hostname":      hostnameKind{},
 		"image":         imageKind{},
 		"kube.label":    labelKind{},
+		"kube.drain":    drainKind{},
 		"kube.leave":    leaveKind{},
 		"kube.secret":   secretKind{},
 		"kube.wait":     waitKind{},

@@ -112,11 +112,11 @@ type SecretArgs struct {
 	Digest    string `json:"digest"` // of the data
 }
 
-// LeaveArgs are the arguments of the kind "kube.leave": the pods of a node are
-// asked to go, and the node is removed from the cluster.
+// LeaveArgs are the arguments of the kinds "kube.drain" (the pods of a node are
+// asked to go) and "kube.leave" (the node is removed from the cluster).
 type LeaveArgs struct {
 	Node    string `json:"node"`
-	Seconds int    `json:"seconds"` // how long pods may take to go
+	Seconds int    `json:"seconds,omitempty"` // how long pods may take to go
 }
 
 // KubeconfigArgs are the arguments of the kind "kubeconfig": hands admin.conf to

@@ -9,7 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"text/tabwriter"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,12 +67,12 @@ func (a *app) listCerts(ctx context.Context, s *clusterFlags, c *engineFlags) er
 		}
 		now, soon := time.Now(), 0
 		perr := c.output.print(a.Out, certs, func(w io.Writer) error {
-			t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(t, "MACHINE\tCERTIFICATE\tOF\tENDS\tDAYS\tRENEWED BY")
+			var rows [][]string
 			for _, cert := range certs {
-				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\n", cert.Host, shown(cert.Path), shown(cert.Subject), cert.Until.Format(time.DateOnly), int(cert.Until.Sub(now).Hours())/24, cert.By)
+				days := int(cert.Until.Sub(now).Hours()) / 24
+				rows = append(rows, []string{cert.Host, cert.Path, cert.Subject, cert.Until.Format(time.DateOnly), strconv.Itoa(days), cert.By})
 			}
-			return t.Flush()
+			return table(w, []string{"MACHINE", "CERTIFICATE", "OF", "ENDS", "DAYS", "RENEWED BY"}, rows)
 		})
 		for _, cert := range certs {
 			if cert.Until.Sub(now) < certSoon {
@@ -138,7 +138,7 @@ func (a *app) renewCerts(ctx context.Context, s *clusterFlags, c *engineFlags) e
 		if err := replaceKubeconfig(old, r.Kubeconfig, c.kubeconfig); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.Out, "The certificates of %s are renewed: %d steps done.\n", f.Cluster.Name, r.Ran)
+		printf(a.Out, "The certificates of %s are renewed: %d steps done.\n", f.Cluster.Name, r.Ran)
 		return nil
 	})
 }
