@@ -20,6 +20,7 @@ import (
 	"github.com/clusterimage/sealer/kubefile"
 	"github.com/clusterimage/sealer/parser"
 	"github.com/clusterimage/sealer/registry/chart"
+	"github.com/clusterimage/sealer/registry/mirror"
 	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/remote"
@@ -103,6 +104,8 @@ type builder struct {
 	fetcher   *chart.Fetcher
 	shared    []*sharedCache
 	temp      string // directory of fetched sources
+
+	attachments *mirror.Attachments // nil leaves them out
 
 	mu     sync.Mutex            // guards the fields below, and result.Warnings
 	used   map[string]stepRecord // steps of this build by their keys

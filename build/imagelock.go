@@ -112,6 +112,7 @@ func (b *builder) writeLock() error {
 		if im.Mirror == nil {
 			continue
 		}
+		maps.Copy(lock.Images, im.Mirror.Attached())
 		for _, m := range im.Mirror.Images {
 			if m.Err == nil && !m.SatisfiedBelow && m.Descriptor.Digest != "" {
 				lock.Images[fetchedFrom(m.Request).String()] = m.Descriptor.Digest

@@ -44,6 +44,7 @@ func (b *builder) mirror(ctx context.Context, builds []*platformBuild) error {
 		return err
 	}
 	known := b.known(ctx, builds)
+	b.attachments = b.belonging(known)
 	reqs := make([][]mirror.Request, len(builds))
 	for i, pb := range builds {
 		reqs[i] = b.requests(b.result.Images[i].Found)
@@ -107,6 +108,9 @@ func (b *builder) prefetch(ctx context.Context, builds []*platformBuild, reqs []
 	if err != nil {
 		return err
 	}
+	for _, note := range result.Notes {
+		b.warn(fmt.Sprintf("not brought: %v", note))
+	}
 	for i := range reqs {
 		for j := range reqs[i] {
 			q := &reqs[i][j]
@@ -116,6 +120,18 @@ func (b *builder) prefetch(ctx context.Context, builds []*platformBuild, reqs []
 		}
 	}
 	return nil
+}
+
+// belonging returns the finder of the artifacts that belong to images, nil where
+// they are left out: of a locked build, those of the lock file.
+func (b *builder) belonging(known map[string]digest.Digest) *mirror.Attachments {
+	switch {
+	case b.o.NoReferrers:
+		return nil
+	case b.o.Locked:
+		return &mirror.Attachments{Known: b.locked.Images, Fixed: true}
+	}
+	return &mirror.Attachments{Known: maps.Clone(known)}
 }
 
 // known collects the digests that references had in earlier builds.
@@ -148,6 +164,10 @@ func (pb *platformBuild) mirrorTarget(ctx context.Context, reqs []mirror.Request
 		}
 		return result, err
 	}
+	for _, note := range result.Notes {
+		b.warn(fmt.Sprintf("not brought: %v", note))
+	}
+	maps.Copy(known, result.Attached())
 	for _, im := range result.Images {
 		if im.Err != nil {
 			b.warn(fmt.Sprintf("missing: %v", im.Err))
@@ -171,6 +191,7 @@ func (pb *platformBuild) options(known map[string]digest.Digest) mirror.Options 
 		AllowMissing:    b.o.AllowMissing,
 		Offline:         b.o.Offline,
 		Known:           known,
+		Attachments:     b.attachments,
 		Progress:        b.transfer,
 		Logger:          b.log,
 	}

@@ -91,6 +91,7 @@ type Options struct {
 	ChartSet    []string          // NAME.key=value for charts
 
 	AllPlatforms bool   // mirror every platform of an image
+	NoReferrers  bool   // leave out signatures, attestations and other artifacts that belong to the images
 	AllowMissing bool   // an image that cannot be mirrored fails nothing
 	Offline      bool   // ask no registry
 	LockFile     string // imageList.lock; "" is the one in Context

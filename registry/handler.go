@@ -177,6 +177,10 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) string {
 		return "base"
 	}
 	endpoint := q.kind.String()
+	if q.kind == referrers {
+		serveReferrers(w, r, all, q)
+		return endpoint
+	}
 	c, repository, ok := find(all, r.URL.Query().Get("ns"), q)
 	if !ok {
 		unknown(w, q)
@@ -230,7 +234,7 @@ func parse(u *url.URL) (request, bool) {
 	if name, ok := strings.CutSuffix(path, "/tags/list"); ok {
 		return request{name, tags, "", "/tags/list"}, true
 	}
-	for _, k := range []kind{manifests, blobs} {
+	for _, k := range []kind{manifests, blobs, referrers} {
 		part := "/" + k.String() + "/"
 		if i := strings.LastIndex(path, part); i > 0 {
 			return request{path[:i], k, path[i+len(part):], path[i:]}, true

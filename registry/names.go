@@ -40,6 +40,7 @@ const (
 	manifests kind = iota
 	blobs
 	tags
+	referrers
 )
 
 // String returns the segment of the API's paths, which also names the endpoint
@@ -50,6 +51,8 @@ func (k kind) String() string {
 		return "manifests"
 	case blobs:
 		return "blobs"
+	case referrers:
+		return "referrers"
 	}
 	return "tags"
 }

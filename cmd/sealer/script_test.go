@@ -60,6 +60,7 @@ func TestScripts(t *testing.T) {
 			"exitcode":  exitcode,
 			"upstream":  startUpstream,
 			"fault":     injectFault,
+			"attach":    attach,
 			"requests":  countRequests,
 			"sent":      countBytes,
 			"notemps":   noTemporaries,

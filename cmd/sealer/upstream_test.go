@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/opencontainers/go-digest"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/clusterimage/sealer/registry/registrytest"
@@ -18,7 +19,7 @@ type upstreams map[string]*registrytest.Upstream
 
 const upstreamsKey = "upstreams"
 
-// upstream NAME [-empty] [-any] [-plain] [-auth basic|bearer] [-tls] [-strict] [-hosts HOST,...]
+// upstream NAME [-empty] [-any] [-plain] [-referrers] [-auth basic|bearer] [-tls] [-strict] [-hosts HOST,...]
 // starts a registry on loopback and puts its address in $NAME. -plain adds a
 // ClusterImage as sealer 0.9 made them. With images
 // (without -empty) it stands in for docker.io, ghcr.io, quay.io and
@@ -33,12 +34,13 @@ func startUpstream(ts *testscript.TestScript, neg bool, args []string) {
 	empty := flags.Bool("empty", false, "")
 	anything := flags.Bool("any", false, "")
 	plain := flags.Bool("plain", false, "")
+	referrers := flags.Bool("referrers", false, "")
 	auth := flags.String("auth", "", "")
 	tls := flags.Bool("tls", false, "")
 	strict := flags.Bool("strict", false, "")
 	hosts := flags.String("hosts", "docker.io,ghcr.io,quay.io,registry.k8s.io", "")
 	ts.Check(flags.Parse(args[1:]))
-	o := registrytest.Options{Any: *anything, TLS: *tls, Strict: *strict}
+	o := registrytest.Options{Any: *anything, TLS: *tls, Strict: *strict, Referrers: *referrers}
 	if !*empty {
 		o.Images = registrytest.Samples()
 	}
@@ -116,6 +118,27 @@ func injectFault(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("fault: no upstream %s", args[0])
 	}
 	up.Inject(registrytest.Fault{On: registrytest.Level(args[1]), Times: number(2), Do: do})
+}
+
+// attach NAME IMAGE KIND CONTENT [DIGEST] publishes an artifact that belongs to an
+// image of the upstream, or to its artifact DIGEST; see registrytest.Artifact. It
+// puts the digests of the artifact and of its subject in $ATTACHED and $SUBJECT.
+func attach(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 4 {
+		ts.Fatalf("usage: attach NAME IMAGE KIND CONTENT [DIGEST]")
+	}
+	up := ts.Value(upstreamsKey).(upstreams)[args[0]]
+	if up == nil {
+		ts.Fatalf("attach: no upstream %s", args[0])
+	}
+	var on digest.Digest
+	if len(args) > 4 {
+		on = digest.Digest(args[4])
+	}
+	d, subject, err := up.Attach(args[1], on, registrytest.Artifact{Kind: args[2], Content: args[3]})
+	ts.Check(err)
+	ts.Setenv("ATTACHED", d.String())
+	ts.Setenv("SUBJECT", subject.String())
 }
 
 // requests NAME LEVEL COUNT [METHOD...] fails unless the upstream has answered

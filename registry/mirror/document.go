@@ -45,6 +45,9 @@ func (r *Result) Document(below []*tree.Document) *tree.Document {
 				at.Tag = "" // the tag names another image
 			}
 			d.add(at, im)
+			for _, a := range im.Attached {
+				d.attach(at, im, a)
+			}
 		}
 	}
 	return d.document()
@@ -99,6 +102,17 @@ func (d *documentBuilder) add(at ref.Reference, im *Image) {
 		}
 		d.blob(b)
 	}
+}
+
+// attach records an attachment of im, which is in the repository of at. Where
+// images of two registries fall on one repository, the first one's stays.
+func (d *documentBuilder) attach(at ref.Reference, im *Image, a Attached) {
+	if t := d.repositories[at.Repository].tags[a.Tag]; t != nil && t.Digest != a.Descriptor.Digest {
+		return
+	}
+	at.Tag, at.Digest = a.Tag, ""
+	source := ref.Reference{Registry: im.Reference.Registry, Repository: im.Reference.Repository, Tag: a.Tag}
+	d.add(at, &Image{Request: Request{Reference: source}, Descriptor: a.Descriptor, Manifests: a.Manifests, Blobs: a.Blobs})
 }
 
 func (r *repository) revision(m ocispec.Descriptor) *tree.Revision {

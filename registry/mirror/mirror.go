@@ -80,6 +80,9 @@ type Options struct {
 	// Offline, tags resolve to it. Otherwise it makes the request for a tag
 	// conditional.
 	Known map[string]digest.Digest
+	// Attachments, when it is not nil, brings the signatures and other artifacts
+	// that belong to the images.
+	Attachments *Attachments
 	// Resolved is called by Mirror when every manifest has been read, before
 	// blobs are copied. Work that needs only the names in the result, such as
 	// Document, can then run beside the copying. An image whose blobs turn out to
@@ -117,7 +120,8 @@ type Image struct {
 	// SatisfiedBelow says that a layer below satisfies a request for the private
 	// registry. Manifests and Blobs are then empty.
 	SatisfiedBelow bool
-	Err            error // why it is missing; nil when it is whole
+	Attached       []Attached // artifacts that belong to the image, those of Options.Attachments
+	Err            error      // why it is missing; nil when it is whole
 }
 
 // A Count is a number of blobs (manifests among them) and their bytes.
@@ -132,6 +136,7 @@ type Result struct {
 	Images  []Image // in the order of the requests
 	Fetched Count   // copied from the registries; by Plan: to be copied
 	Reused  Count   // in the sink before
+	Notes   []error // attachments that were not brought, and why; they fail nothing
 
 	naming  tree.Naming
 	private string
@@ -235,6 +240,7 @@ func (e *engine) resolveOne(ctx context.Context, im *Image) error {
 	for _, d := range append(im.Manifests, im.Blobs...) {
 		im.Size += d.Size
 	}
+	e.attach(ctx, im)
 	return nil
 }
 
@@ -248,7 +254,7 @@ func (e *engine) missing(ctx context.Context) ([]remote.Wanted, error) {
 		if im.Err != nil {
 			continue
 		}
-		for _, d := range im.Blobs {
+		for _, d := range im.all() {
 			n, seen := at[d.Digest]
 			if !seen {
 				has, err := e.sink.HasBlob(ctx, d.Digest)
@@ -263,6 +269,9 @@ func (e *engine) missing(ctx context.Context) ([]remote.Wanted, error) {
 			}
 			if n < 0 {
 				continue
+			}
+			if out[n].Size != d.Size && !im.names(d) {
+				continue // an attachment's, which copy leaves out
 			}
 			if out[n].Size != d.Size {
 				im.Err = fmt.Errorf("blob %s: its manifest says %d bytes, another's says %d: %w", d.Digest, d.Size, out[n].Size, remote.ErrDigest)
@@ -299,6 +308,7 @@ func (e *engine) copy(ctx context.Context, blobs []remote.Wanted) error {
 				im.Err = err
 			}
 		}
+		e.dropFailed(im, failed)
 	}
 	return nil
 }
@@ -317,7 +327,11 @@ func (e *engine) count() {
 		if im.Err != nil {
 			continue
 		}
-		for _, d := range append(append([]ocispec.Descriptor{}, im.Manifests...), im.Blobs...) {
+		whole := append(append([]ocispec.Descriptor{}, im.Manifests...), im.all()...)
+		for _, a := range im.Attached {
+			whole = append(whole, a.Manifests...)
+		}
+		for _, d := range whole {
 			if !seen[d.Digest] && !e.sink.fetched(d.Digest) {
 				e.result.Reused.Blobs++
 				e.result.Reused.Bytes += d.Size

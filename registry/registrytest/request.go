@@ -12,15 +12,16 @@ type Level string
 
 // The levels of requests.
 const (
-	Any      Level = ""         // of a Fault or a count: every request
-	Ping     Level = "ping"     // GET /v2/
-	Token    Level = "token"    // the token server
-	Manifest Level = "manifest" // manifests and indexes, by tag or digest
-	Blob     Level = "blob"     // configs and layers; not uploads
-	Upload   Level = "upload"
-	Tags     Level = "tags"
-	Catalog  Level = "catalog"
-	Other    Level = "other"
+	Any       Level = ""         // of a Fault or a count: every request
+	Ping      Level = "ping"     // GET /v2/
+	Token     Level = "token"    // the token server
+	Manifest  Level = "manifest" // manifests and indexes, by tag or digest
+	Blob      Level = "blob"     // configs and layers; not uploads
+	Upload    Level = "upload"
+	Tags      Level = "tags"
+	Catalog   Level = "catalog"
+	Referrers Level = "referrers"
+	Other     Level = "other"
 )
 
 // A Request is an entry of the request log.
@@ -55,6 +56,8 @@ func parse(r *http.Request) Request {
 	default:
 		if i := strings.LastIndex(path, "/manifests/"); i > 0 {
 			out.Level, out.Repository, out.Reference = Manifest, path[:i], path[i+len("/manifests/"):]
+		} else if i := strings.LastIndex(path, "/referrers/"); i > 0 {
+			out.Level, out.Repository, out.Reference = Referrers, path[:i], path[i+len("/referrers/"):]
 		} else if i := strings.LastIndex(path, "/blobs/"); i > 0 {
 			out.Level, out.Repository, out.Reference = Blob, path[:i], path[i+len("/blobs/"):]
 			if strings.HasPrefix(out.Reference, "uploads/") {

@@ -94,6 +94,10 @@ func (u *Upstream) answer(w http.ResponseWriter, r *http.Request, what Request) 
 	if !u.authorised(w, r, what) {
 		return
 	}
+	if what.Level == Referrers && u.options.Referrers {
+		u.serveReferrers(w, what)
+		return
+	}
 	reads := what.Level == Manifest && (r.Method == http.MethodGet || r.Method == http.MethodHead)
 	if reads && u.serveRaw(w, r, what) {
 		return

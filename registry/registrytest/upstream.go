@@ -29,6 +29,9 @@ type Options struct {
 	// 404, because no image can be made to fit it.
 	Any  bool
 	Auth Auth
+	// Referrers serves the referrers API of the OCI distribution specification
+	// 1.1, which distribution lacks.
+	Referrers bool
 	// TLS serves https with a certificate of its own, see Upstream.CA.
 	TLS bool
 	// Strict refuses an index whose manifests are not all there, as distribution
@@ -55,10 +58,12 @@ type Upstream struct {
 	waiting map[string][]publication // by repository, until it is asked for
 	paths   map[string]string        // repository by path -> full name that has it
 	raw     map[string]rawManifest
-	log     []*Request
-	faults  []*injected
-	tokens  map[string]*token
-	issued  int
+	// referrers are artifacts by repository@digest of their subjects.
+	referrers map[string][]ocispec.Descriptor
+	log       []*Request
+	faults    []*injected
+	tokens    map[string]*token
+	issued    int
 }
 
 type rawManifest struct {
@@ -95,7 +100,9 @@ func Start(o Options) (*Upstream, error) {
 		waiting: map[string][]publication{},
 		paths:   map[string]string{},
 		raw:     map[string]rawManifest{},
-		tokens:  map[string]*token{},
+
+		referrers: map[string][]ocispec.Descriptor{},
+		tokens:    map[string]*token{},
 	}
 	for _, img := range o.Images {
 		if _, err := u.announce(img); err != nil {

@@ -115,6 +115,7 @@ func (f *buildFlags) add(cmd *cobra.Command) {
 	f.discovery.fetch = true
 	f.discovery.add(fs, o)
 	fs.BoolVar(&o.AllPlatforms, "all-platforms", false, "mirror every platform of each image")
+	fs.BoolVar(&o.NoReferrers, "no-referrers", false, "leave out the signatures, attestations and other artifacts that belong to the images")
 	fs.BoolVar(&o.AllowMissing, "allow-missing", false, "build even if images cannot be mirrored")
 	fs.BoolVar(&o.Offline, "offline", false, "ask no registry; build from what the store holds")
 	fs.BoolVar(&o.Lock, "lock", false, "write imageList.lock: the digest of each image")

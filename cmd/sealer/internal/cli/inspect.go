@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"path"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/clusterimage/sealer/image"
+	"github.com/clusterimage/sealer/registry/tree"
 	"github.com/clusterimage/sealer/store"
 )
 
@@ -40,7 +42,48 @@ type inspectionSpec struct {
 	ImageConfig   imageConfig           `json:"image_config"`
 	Registry      image.PrivateRegistry `json:"registry"`
 	Images        []string              `json:"images,omitempty"`
-	Gaps          []image.Gap           `json:"gaps,omitempty"`
+	// Attached counts the signatures, attestations and other artifacts that belong
+	// to the images.
+	Attached *attachedCount `json:"attached,omitempty"`
+	Gaps     []image.Gap    `json:"gaps,omitempty"`
+}
+
+// attachedCount counts artifacts by the tags that lead to them.
+type attachedCount struct {
+	Signatures   int `json:"signatures"`   // cosign's .sig
+	Attestations int `json:"attestations"` // cosign's .att
+	SBOMs        int `json:"sboms"`        // cosign's .sbom
+	Referrers    int `json:"referrers"`    // images with artifacts that name them as their subject
+}
+
+// countAttached counts the attachments in registry layers, nil where there are none.
+func countAttached(docs []*tree.Document) *attachedCount {
+	seen := map[string]bool{}
+	var n attachedCount
+	for _, doc := range docs {
+		for _, r := range doc.Repositories {
+			for _, t := range r.Tags {
+				if !tree.IsAttachmentTag(t.Name) || seen[r.Name+":"+t.Name] {
+					continue
+				}
+				seen[r.Name+":"+t.Name] = true
+				switch path.Ext(t.Name) {
+				case ".sig":
+					n.Signatures++
+				case ".att":
+					n.Attestations++
+				case ".sbom":
+					n.SBOMs++
+				default:
+					n.Referrers++
+				}
+			}
+		}
+	}
+	if len(seen) == 0 {
+		return nil
+	}
+	return &n
 }
 
 // inspectionLayer is a layer. Its directory in the store is data/overlay2/ID.
@@ -126,6 +169,7 @@ func inspectImage(asked string, im *store.Image) inspection {
 			},
 			Registry: c.PrivateRegistry,
 			Gaps:     c.Gaps,
+			Attached: countAttached(im.Documents),
 		},
 	}
 	for _, l := range c.Layers {
