@@ -7,7 +7,7 @@ GO ?= go
 export CGO_ENABLED ?= 0
 
 # bench-* and the like stand with the scripts that they run.
-.PHONY: build programs reproduce test check unit conformance demo real corpus fuzz bench bench-build bench-mirror bench-resume clean mutate test-policy test-cluster test-cluster-run test-cluster-large test-sohost bench-run bench-travel
+.PHONY: build programs reproduce test check unit conformance demo real corpus fuzz bench bench-build bench-mirror bench-resume clean reference mutate test-policy test-cluster test-cluster-run test-cluster-large test-sohost bench-run bench-travel
 
 build: ## build bin/sealer
 	$(GO) build -trimpath -ldflags "-s -w" -o bin/sealer ./cmd/sealer
@@ -62,6 +62,9 @@ bench-run: ## a cluster by sealer beside the same one by hand
 
 fuzz: ## each fuzz target for a while (FUZZTIME, default 30s)
 	@bash .ci/fuzz
+
+reference: ## docs/reference.md out of the commands' help; MAN=DIR writes man pages, too
+	$(GO) run ./cmd/sealer/reference -markdown docs/reference.md $(if $(MAN),-man $(MAN))
 
 mutate: ## mutants of the leaves, which their own tests must kill (PACKAGES="a b" for others)
 	@bash .ci/mutate $(PACKAGES)

@@ -147,3 +147,8 @@ func (a *app) logger() *slog.Logger {
 		},
 	}))
 }
+
+// Command returns the tree of all commands, for pages that describe them.
+func Command(s Streams) *cobra.Command {
+	return (&app{Streams: s, raw: s.Out}).command()
+}
