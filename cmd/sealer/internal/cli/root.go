@@ -150,5 +150,5 @@ func (a *app) logger() *slog.Logger {
 
 // Command returns the tree of all commands, for pages that describe them.
 func Command(s Streams) *cobra.Command {
-	return (&app{Streams: s, raw: s.Out}).command()
+	return (&app{Streams: s, raw: s}).command()
 }
