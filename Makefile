@@ -79,7 +79,7 @@ bench-mirror: ## mirroring beside the floor and the peers, on loopback and at 30
 	@bash registry/mirror/bench.sh
 
 bench-travel: ## requests and bytes of pushes and pulls of 20, 200 and 500 images, by a counting registry
-	$(GO) test ./transfer -run '^$$' -bench Travel -benchtime 1x
+	$(GO) test ./transfer -run '^$$' -bench 'Travel|Blobs' -benchtime 1x
 
 clean:
 	rm -rf bin

@@ -15,8 +15,10 @@ import (
 )
 
 const (
-	// maxManifest bounds manifests and indexes: a registry accepts 4
-	// MiB, which is 25,000 blobs.
+	// registryManifest is the size of a manifest that every registry takes, of the
+	// OCI distribution specification: about 24,000 blobs.
+	registryManifest = 4 << 20
+	// maxManifest bounds the manifests and indexes that a store reads.
 	maxManifest = 16 << 20
 	// maxConfig bounds configs.
 	maxConfig = 64 << 20
@@ -53,8 +55,11 @@ func (s *Store) WriteImage(ctx context.Context, c image.Config, layers []image.L
 	}
 	for i, l := range layers {
 		c.Layers[i].ID, c.Layers[i].Size = l.ID, l.Size
-		for _, d := range l.Descriptors {
-			d.Annotations = map[string]string{image.AnnotationLayerType: c.Layers[i].Type, image.AnnotationLayerValue: c.Layers[i].Value}
+		for j, d := range l.Descriptors {
+			d.Annotations = nil
+			if j == 0 { // the thousands of blobs of a registry layer would fill the manifest with theirs
+				d.Annotations = map[string]string{image.AnnotationLayerType: c.Layers[i].Type, image.AnnotationLayerValue: c.Layers[i].Value}
+			}
 			m.Layers = append(m.Layers, d)
 		}
 	}
@@ -67,6 +72,10 @@ func (s *Store) WriteImage(ctx context.Context, c image.Config, layers []image.L
 	}
 	if b, err = json.Marshal(m); err != nil {
 		return ocispec.Descriptor{}, fmt.Errorf("write manifest: %w", err)
+	}
+	if len(b) > registryManifest {
+		s.o.Logger.Warn(fmt.Sprintf("the image's manifest has %d bytes, and registries take %d, about %d of its %d blobs: carry it by sealer save, or make two images of it",
+			len(b), registryManifest, len(m.Layers)*registryManifest/len(b), len(m.Layers)))
 	}
 	desc, err := s.putBytes(ctx, m.MediaType, b)
 	if err != nil {

@@ -231,6 +231,21 @@ func rows(t testing.TB, n int) []row {
 	return out
 }
 
+// The blobs of a registry layer have no annotations: they would be a third of the
+// manifest.
+func TestManifestIsLean(t *testing.T) {
+	t.Parallel()
+	im := build(t, newStore(t), nil, 0, 8, 0, "team/q:v1")
+	for i, d := range im.Manifest.Layers {
+		if (len(d.Annotations) > 0) != (i == 0) {
+			t.Errorf("descriptor %d has the annotations %v", i, d.Annotations)
+		}
+	}
+	if im.ManifestDescriptor.Size > 200*int64(len(im.Manifest.Layers)+3) {
+		t.Errorf("a manifest of %d bytes for %d blobs", im.ManifestDescriptor.Size, len(im.Manifest.Layers))
+	}
+}
+
 // The counts of requests hold for few images as for many.
 func TestTravel(t *testing.T) {
 	t.Parallel()

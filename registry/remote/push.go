@@ -234,7 +234,7 @@ func (p *push) open(ctx context.Context, d digest.Digest) ([]byte, error) {
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, MaxManifest+1))
 	if err == nil && len(b) > MaxManifest {
-		err = fmt.Errorf("more than %d bytes: %w", MaxManifest, ErrUnsupported)
+		err = fmt.Errorf("it has more than the %d bytes that registries take; an archive, made with sealer save, has no such limit: %w", MaxManifest, ErrUnsupported)
 	}
 	return b, err
 }
