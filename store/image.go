@@ -360,6 +360,9 @@ type Removal struct {
 	Names  []string // the names removed
 	ID     string   // the image, when it lost its last name and is gone
 	Pruned Pruned   // removed from the disk, as no image needs it any more
+	// Kept wraps ErrBusy where nothing was pruned, because another process uses
+	// the store: the next prune frees the space.
+	Kept error
 }
 
 // Remove removes the name nameOrID or, given an ID, the image with all its
@@ -395,7 +398,7 @@ func (s *Store) Remove(ctx context.Context, nameOrID string) (*Removal, error) {
 	}
 	switch {
 	case errors.Is(err, ErrBusy):
-		err = nil
+		out.Kept, err = err, nil
 	case errors.Is(err, ErrDamaged): // another image's: this one is gone all the same
 		s.o.Logger.Warn("not all space is freed", "error", err)
 		err = nil

@@ -35,8 +35,11 @@ func (s *Store) lock(ctx context.Context, name string, exclusive bool) (*os.File
 	if err != nil {
 		return nil, err
 	}
-	if err := waitFlock(ctx, f, exclusive); err != nil {
+	if err := s.waitLock(ctx, f, exclusive); err != nil {
 		return nil, errors.Join(err, f.Close())
+	}
+	if exclusive {
+		s.sign(f)
 	}
 	return f, nil
 }
@@ -65,7 +68,7 @@ func (s *Store) claim(ctx context.Context, name string, done func() bool) (*os.F
 		if err != nil {
 			return nil, err
 		}
-		err = waitFlock(ctx, f, true)
+		err = s.waitLock(ctx, f, true)
 		if err == nil && same(f, path) && !done() {
 			if err = empty(f); err == nil {
 				return f, nil

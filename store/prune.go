@@ -66,16 +66,17 @@ func (s *Store) prune(ctx context.Context, o PruneOptions, chosen func(Garbage) 
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
 	// Between fork and exec a child holds our lock descriptors: wait briefly.
-	patience, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	patience, cancel := context.WithTimeout(ctx, max(s.o.Wait, 300*time.Millisecond))
 	defer cancel()
-	switch err := waitFlock(patience, lock, true); {
+	switch err := s.waitLock(patience, lock, true); {
 	case ctx.Err() != nil:
 		return out, fmt.Errorf("prune: %w", context.Cause(ctx))
 	case errors.Is(err, context.DeadlineExceeded):
-		return out, fmt.Errorf("prune: %w: %s writes to it", ErrBusy, s.holders())
+		return out, fmt.Errorf("prune: %w by %s", ErrBusy, s.holders())
 	case err != nil:
 		return out, fmt.Errorf("prune: %w", err)
 	}
+	s.sign(lock)
 	plan, damage := s.plan(ctx, o)
 	plan = slices.DeleteFunc(plan, func(g Garbage) bool { return !chosen(g) })
 	if damage != nil && !errors.Is(damage, ErrDamaged) {
@@ -302,25 +303,4 @@ func diskSize(path string) int64 {
 		return nil
 	})
 	return n
-}
-
-// holders names the processes that write to the store.
-func (s *Store) holders() string {
-	var out []string
-	for _, name := range s.records() {
-		f, err := os.Open(name)
-		if err != nil {
-			continue
-		}
-		if dead, err := tryFlock(f, true); err == nil && !dead {
-			if head, err := readRecord(f); err == nil {
-				out = append(out, fmt.Sprintf("process %d", head.PID))
-			}
-		}
-		_ = f.Close()
-	}
-	if len(out) == 0 {
-		return "another process"
-	}
-	return strings.Join(out, ", ")
 }

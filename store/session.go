@@ -29,9 +29,8 @@ type session struct {
 
 // sessionHead is the first line of a session record.
 type sessionHead struct {
-	Boot  string    `json:"boot"`
-	PID   int       `json:"pid"`
-	Began time.Time `json:"began,omitzero"`
+	Boot string `json:"boot"`
+	holder
 }
 
 // The lines of a session record after its head: the ID of each layer before it is
@@ -100,7 +99,7 @@ func (s *Store) newSession(ctx context.Context) (_ *session, err error) {
 	if n.record, err = s.tempFile(ctx, strings.TrimSuffix(sessionPrefix, "-")); err != nil {
 		return nil, err
 	}
-	head, err := json.Marshal(sessionHead{Boot: bootID(), PID: os.Getpid(), Began: time.Now()})
+	head, err := json.Marshal(sessionHead{Boot: bootID(), holder: s.self()})
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 
@@ -36,7 +37,7 @@ var (
 	// layer.ErrLimit.
 	ErrLimit = layer.ErrLimit
 	// ErrBusy is wrapped when another process, such as a build, uses the store
-	// and the operation must not run beside it.
+	// and the operation must not run beside it. The error names that process.
 	ErrBusy = errors.New("the store is in use")
 )
 
@@ -47,6 +48,12 @@ type Options struct {
 	// Devices lets layers hold device nodes and fifos, which only root can
 	// unpack. Otherwise such a layer is refused.
 	Devices bool
+	// Command is the command that runs, without its arguments: a process that finds
+	// the store locked tells it. "" is none.
+	Command string
+	// Wait is how long Prune and Remove wait for the processes that use the store;
+	// 0 is not at all.
+	Wait time.Duration
 	// Limits bound the content that comes in.
 	Limits Limits
 }

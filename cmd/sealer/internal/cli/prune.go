@@ -17,8 +17,9 @@ func (a *app) prune() *cobra.Command {
 		Short: "Drop what no image in the store needs",
 		Long: `Drop blobs and layers that no image in the store needs, and what interrupted
 commands left. The beginning of a large blob that broke off is kept for a week, so
-that the next pull or build goes on there. Beside a running build only the latter goes: the rest could be
-what it is about to use.`,
+that the next pull or build goes on there. Beside a running build only what
+interrupted commands left goes: the rest could be what it is about to use. --wait
+waits until such commands are done.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
@@ -34,7 +35,7 @@ what it is about to use.`,
 					return errors.Join(err, perr)
 				}
 				if errors.Is(err, store.ErrBusy) {
-					return advise(err, "Run sealer prune again when it is done")
+					return advise(err, "Run sealer prune again when it is done, or wait for it with: sealer prune --wait")
 				}
 				return err
 			})
@@ -42,6 +43,7 @@ what it is about to use.`,
 	}
 	cmd.Flags().BoolVarP(&p.DryRun, "dry-run", "n", false, "only say what would go")
 	cmd.Flags().BoolVar(&p.Cache, "cache", false, "empty the build cache too, and drop the beginnings of blobs that broke off")
+	a.waitFlag(cmd.Flags())
 	o.flags(cmd, "text")
 	return cmd
 }

@@ -9,7 +9,7 @@ import (
 )
 
 func (a *app) rmi() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "rmi IMAGE...",
 		Short: "Remove images from the store",
 		Long: `Remove names from the store. With its last name an image goes, and with it the
@@ -32,9 +32,14 @@ its names.`,
 					if r.ID != "" {
 						printLine(a.Out, "removed image", r.ID)
 					}
+					if r.Kept != nil {
+						printf(a.Err, "its space is not freed: %v. Free it later with: sealer prune --wait\n", r.Kept)
+					}
 				}
 				return errors.Join(errs...)
 			})
 		},
 	}
+	a.waitFlag(cmd.Flags())
+	return cmd
 }

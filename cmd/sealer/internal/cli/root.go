@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -31,7 +32,9 @@ type app struct {
 	debug    bool   // --debug
 	progress string // --progress
 
-	limits store.Limits // --limit
+	limits  store.Limits  // --limit
+	wait    time.Duration // --wait
+	running string        // the command, as in "sealer build"
 }
 
 // Main runs sealer with args and returns its exit code.
@@ -67,7 +70,7 @@ commands, and a registry with every container image that will be pulled.
 			if err := cmd.ValidateRequiredFlags(); err != nil {
 				return err
 			}
-			a.started = true
+			a.started, a.running = true, cmd.CommandPath()
 			return a.check()
 		},
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},

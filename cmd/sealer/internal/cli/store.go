@@ -4,9 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/store"
@@ -19,12 +22,18 @@ func (a *app) storeRoot() string {
 
 // withStore opens the store, runs f and closes it.
 func (a *app) withStore(f func(s *store.Store) error) (err error) {
-	s, err := store.Open(a.storeRoot(), store.Options{Logger: a.logger(), Limits: a.limits})
+	s, err := store.Open(a.storeRoot(), store.Options{Logger: a.logger(), Limits: a.limits, Command: a.running, Wait: a.wait})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	return f(s)
+}
+
+// waitFlag registers --wait[=DURATION], which withStore gives to the store.
+func (a *app) waitFlag(f *pflag.FlagSet) {
+	f.DurationVar(&a.wait, "wait", 0, "wait so long for other commands that use the store; --wait alone waits until they are done (default: do not wait)")
+	f.Lookup("wait").NoOptDefVal = time.Duration(math.MaxInt64).String()
 }
 
 // imageName reads the name that a user gives to a ClusterImage.
