@@ -235,7 +235,7 @@ func (b *builder) commit(ctx context.Context, builds []*platformBuild) error {
 			return err
 		}
 	}
-	if err := b.s.Commit(ctx, b.o.Tags, desc); err != nil {
+	if err := b.s.CommitBuilt(ctx, b.o.Tags, desc); err != nil {
 		return err
 	}
 	b.result.Descriptor = desc

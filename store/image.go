@@ -46,9 +46,12 @@ type Image struct {
 	Documents []*tree.Document
 	// Size is the bytes of all blobs of this platform, each counted once.
 	Size int64
-	// Built is when it was built here, or came here. It is kept beside the
-	// image, outside its digest.
+	// Built is when it was built: as its config says, or here. Zero is unknown: the
+	// time of a build here is kept beside the image, outside its digest, and does
+	// not travel.
 	Built time.Time
+	// Added is when it was built here or came here.
+	Added time.Time
 }
 
 // LayerIDs returns the IDs of the layers, lowest first.
@@ -69,17 +72,27 @@ func (i *Image) Platform() ocispec.Platform { return platformOf(i.ManifestDescri
 // index.json last. Of an index, platforms may be missing, but not all. An image
 // that loses its last name to this one is gone, and prune takes its blobs.
 func (s *Store) Commit(ctx context.Context, names []ref.Reference, desc ocispec.Descriptor) error {
+	return s.commit(ctx, []entry{{names: texts(names), desc: desc}})
+}
+
+// CommitBuilt is Commit of an image that was made here, now.
+func (s *Store) CommitBuilt(ctx context.Context, names []ref.Reference, desc ocispec.Descriptor) error {
+	return s.commit(ctx, []entry{{names: texts(names), desc: desc, built: true}})
+}
+
+func texts(names []ref.Reference) []string {
 	list := make([]string, len(names))
 	for i, n := range names {
 		list[i] = n.String()
 	}
-	return s.commit(ctx, []entry{{names: list, desc: desc}})
+	return list
 }
 
 // An entry is an image that gets names.
 type entry struct {
 	names []string
 	desc  ocispec.Descriptor
+	built bool // here, now
 }
 
 // commit makes all entries visible in one step.
@@ -104,14 +117,18 @@ func (s *Store) commit(ctx context.Context, entries []entry) error {
 	if err := s.flush(ctx); err != nil {
 		return fmt.Errorf("commit image: %w", err)
 	}
-	built := time.Now()
+	now := time.Now()
 	return s.updateIndex(ctx, func(idx *ocispec.Index) error {
 		for _, e := range entries {
+			t := times{added: now}
+			if e.built {
+				t.built = now
+			}
 			if len(e.names) == 0 {
-				setName(idx, "", e.desc, built)
+				setName(idx, "", e.desc, t)
 			}
 			for _, n := range e.names {
-				setName(idx, n, e.desc, built)
+				setName(idx, n, e.desc, t)
 			}
 		}
 		return nil
@@ -194,7 +211,11 @@ func (s *Store) image(ctx context.Context, idx *ocispec.Index, entry ocispec.Des
 	if err != nil {
 		return nil, err
 	}
-	img.ID, img.Index, img.Built = entry.Digest.Encoded(), sub, builtOf(entry)
+	t := timesOf(entry)
+	img.ID, img.Index, img.Built, img.Added = entry.Digest.Encoded(), sub, t.built, t.added
+	if img.Config.Created != nil {
+		img.Built = *img.Config.Created
+	}
 	img.Descriptor = entry
 	img.Descriptor.Annotations = nil
 	for _, d := range idx.Manifests {
@@ -350,7 +371,7 @@ func (s *Store) Tag(ctx context.Context, nameOrID string, name ref.Reference) er
 		if err != nil {
 			return err
 		}
-		setName(idx, name.String(), d, time.Now())
+		setName(idx, name.String(), d, timesOf(d))
 		return nil
 	})
 }

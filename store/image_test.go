@@ -178,7 +178,7 @@ func TestImage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if img.Descriptor.Digest != d.Digest || img.ID != d.Digest.Encoded() || img.Plain || time.Since(img.Built) > time.Hour {
+	if img.Descriptor.Digest != d.Digest || img.ID != d.Digest.Encoded() || img.Plain || time.Since(img.Added) > time.Hour || !img.Built.IsZero() {
 		t.Errorf("image %+v", img)
 	}
 	if diff := cmp.Diff([]string{"docker.io/library/nginx:latest"}, img.Names); diff != "" {

@@ -17,9 +17,11 @@ import (
 )
 
 const (
-	// annotationBuilt is the annotation of an entry of index.json that says
-	// when the image was built here, or came here.
+	// annotationBuilt and annotationAdded are annotations of an entry of
+	// index.json: when the image was built here, and when it was built here or
+	// came here.
 	annotationBuilt = "io.sealer.image.built"
+	annotationAdded = "io.sealer.image.added"
 
 	layoutContent = `{"imageLayoutVersion":"1.0.0"}`
 )
@@ -169,25 +171,40 @@ func (s *Store) writeFile(ctx context.Context, path string, content []byte) (err
 // nameOf returns the name of an entry of index.json, "" when it has none.
 func nameOf(d ocispec.Descriptor) string { return d.Annotations[ocispec.AnnotationRefName] }
 
-// builtOf returns when an entry of index.json came into being here.
-func builtOf(d ocispec.Descriptor) time.Time {
-	t, err := time.Parse(time.RFC3339Nano, d.Annotations[annotationBuilt])
-	if err != nil {
-		return time.Time{}
+// times are when an image was built here, zero for one that came from elsewhere,
+// and when it was built here or came here.
+type times struct{ built, added time.Time }
+
+// timesOf returns the times of an entry of index.json. Earlier versions noted
+// one time.
+func timesOf(d ocispec.Descriptor) times {
+	parse := func(key string) time.Time {
+		t, err := time.Parse(time.RFC3339Nano, d.Annotations[key])
+		if err != nil {
+			return time.Time{}
+		}
+		return t
+	}
+	t := times{parse(annotationBuilt), parse(annotationAdded)}
+	if t.added.IsZero() {
+		t.added = t.built
 	}
 	return t
 }
 
 // setName makes name point at desc: "" adds desc unless it is there. Its entry
-// without a name goes when it gets one. built is kept when desc is there
-// already.
-func setName(idx *ocispec.Index, name string, desc ocispec.Descriptor, built time.Time) {
+// without a name goes when it gets one. The times of desc are kept when it is
+// there already; one that came and is built here now was built now.
+func setName(idx *ocispec.Index, name string, desc ocispec.Descriptor, now times) {
 	known := false
 	for _, d := range idx.Manifests {
 		if d.Digest == desc.Digest {
 			known = true
-			if t := builtOf(d); !t.IsZero() {
-				built = t
+			if t := timesOf(d); !t.added.IsZero() {
+				now.added = t.added
+				if !t.built.IsZero() {
+					now.built = t.built
+				}
 			}
 		}
 	}
@@ -199,7 +216,10 @@ func setName(idx *ocispec.Index, name string, desc ocispec.Descriptor, built tim
 	})
 	entry := ocispec.Descriptor{
 		MediaType: desc.MediaType, ArtifactType: desc.ArtifactType, Digest: desc.Digest, Size: desc.Size, Platform: desc.Platform,
-		Annotations: map[string]string{annotationBuilt: built.UTC().Format(time.RFC3339Nano)},
+		Annotations: map[string]string{annotationAdded: now.added.UTC().Format(time.RFC3339Nano)},
+	}
+	if !now.built.IsZero() {
+		entry.Annotations[annotationBuilt] = now.built.UTC().Format(time.RFC3339Nano)
 	}
 	if name != "" {
 		entry.Annotations[ocispec.AnnotationRefName] = name

@@ -12,7 +12,16 @@ import (
 type Listed struct {
 	Names      []string           // its normalised references, sorted; empty when it has none
 	Descriptor ocispec.Descriptor // a manifest, or an image index
-	Built      time.Time          // as Image.Built
+	Built      time.Time          // when it was built here; zero for one that came
+	Added      time.Time          // as Image.Added
+}
+
+// name returns a name of the image, or its ID.
+func (l Listed) name() string {
+	if len(l.Names) > 0 {
+		return l.Names[0]
+	}
+	return l.Descriptor.Digest.Encoded()
 }
 
 // List returns all images by name, those without a name last, from the index
@@ -38,7 +47,8 @@ func listed(idx *ocispec.Index) []Listed {
 			if !seen {
 				i = len(out)
 				place[entry.Digest] = i
-				l := Listed{Descriptor: entry, Built: builtOf(entry)}
+				t := timesOf(entry)
+				l := Listed{Descriptor: entry, Built: t.built, Added: t.added}
 				l.Descriptor.Annotations = nil
 				out = append(out, l)
 			}

@@ -66,7 +66,7 @@ func (s *Store) Merge(ctx context.Context, o MergeOptions) (ocispec.Descriptor, 
 			return ocispec.Descriptor{}, fmt.Errorf("merge: %w", err)
 		}
 	}
-	return desc, s.Commit(ctx, o.Names, desc)
+	return desc, s.CommitBuilt(ctx, o.Names, desc)
 }
 
 // commonPlatforms returns the platforms asked for, or those that all images

@@ -7,14 +7,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/opencontainers/go-digest"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/clusterimage/sealer/registry/tree"
 )
@@ -183,106 +181,6 @@ func ownSize(path string) int64 {
 		return nil
 	})
 	return n
-}
-
-// A need is the content of all images, which prune leaves.
-type need struct {
-	blobs, layers map[digest.Digest]bool
-	// Of a damaged image some content may have no known name: then no blob, or no
-	// layer, may be taken.
-	allBlobs, allLayers bool
-	damaged             []error // names the images, and the way out
-}
-
-// needed returns the need of all images, mounts and pins. It fails rather than
-// miss one: prune removes every blob that is not named.
-func (s *Store) needed(ctx context.Context) (*need, error) {
-	idx, err := s.readIndex()
-	if err != nil {
-		return nil, err
-	}
-	n := &need{blobs: map[digest.Digest]bool{}}
-	if n.layers, err = s.pinned(); err != nil {
-		return nil, err
-	}
-	mounts, err := s.Mounts()
-	if err != nil {
-		return nil, err
-	}
-	for _, m := range mounts {
-		for _, id := range m.Layers {
-			n.layers[id] = true
-		}
-	}
-	for id := range n.layers {
-		if err := s.linked(id, n.blobs); err != nil {
-			return nil, err
-		}
-	}
-	for _, entry := range idx.Manifests {
-		if err := s.needs(ctx, n, entry); err == nil {
-			continue
-		} else if !isDamage(err) {
-			return nil, fmt.Errorf("image %s: %w", nameOr(entry), err)
-		} else {
-			n.damaged = append(n.damaged, fmt.Errorf("image %s: %w: %w: mend it with sealer verify --repair, or drop it with sealer rmi", nameOr(entry), ErrDamaged, err))
-		}
-	}
-	return n, nil
-}
-
-// linked adds the blobs that the tree of the registry layer id links to. Their
-// bytes stay on the disk with the links: an image that comes back finds them, and
-// writes no second copy that the links would miss.
-func (s *Store) linked(id digest.Digest, blobs map[digest.Digest]bool) error {
-	names, err := fs.Glob(os.DirFS(s.LayerDir(id)), path.Join(tree.Root, "docker/registry/v2/blobs/sha256/*/*"))
-	if err != nil {
-		return err
-	}
-	if len(names) > 0 {
-		blobs[id] = true // the document
-	}
-	for _, name := range names {
-		blobs[digest.NewDigestFromEncoded(digest.SHA256, path.Base(name))] = true
-	}
-	return nil
-}
-
-// needs adds the content of one image to n: as far as it can be read.
-func (s *Store) needs(ctx context.Context, n *need, entry ocispec.Descriptor) error {
-	n.blobs[entry.Digest] = true
-	manifests, sub, err := s.manifests(ctx, entry)
-	if err != nil {
-		n.allBlobs, n.allLayers = true, true
-		return err
-	}
-	if sub != nil {
-		for _, m := range sub.Manifests { // attestations too
-			n.blobs[m.Digest] = true
-		}
-	}
-	var errs []error
-	for _, desc := range manifests {
-		var m ocispec.Manifest
-		if err := s.readJSON(ctx, desc, maxManifest, &m); err != nil {
-			n.allBlobs, n.allLayers = true, true
-			errs = append(errs, err)
-			continue
-		}
-		for _, d := range append([]ocispec.Descriptor{desc, m.Config}, m.Layers...) {
-			n.blobs[d.Digest] = true
-		}
-		img, err := s.readImage(ctx, desc)
-		if err != nil {
-			n.allLayers = true // their IDs are in the config
-			errs = append(errs, err)
-			continue
-		}
-		for _, l := range img.Layers {
-			n.layers[l.ID] = true
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // isDamage reports whether err is about content, which stays as it is, and not

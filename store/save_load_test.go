@@ -59,7 +59,7 @@ func TestSaveAndLoad(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got.Built = img.Built
+		got.Built, got.Added = img.Built, img.Added
 		if diff := cmp.Diff(img, got); diff != "" {
 			t.Error(diff)
 		}

@@ -177,7 +177,7 @@ func (v *Service) readAll(ctx context.Context) (served, error) {
 		out.skipped = append(out.skipped, err)
 	}
 	slices.SortStableFunc(images, func(a, b store.Image) int {
-		return cmp.Or(a.Built.Compare(b.Built), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(a.Added.Compare(b.Added), cmp.Compare(a.ID, b.ID))
 	})
 	only := v.chosen.Platform
 	for i := range images {

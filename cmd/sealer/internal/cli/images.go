@@ -22,8 +22,11 @@ type imageRow struct {
 	Digest   digest.Digest `json:"digest"`
 	Type     string        `json:"type"`
 	Platform string        `json:"platform"`
-	Built    time.Time     `json:"built"`
-	Size     int64         `json:"size"` // bytes, all layers
+	Built    time.Time     `json:"built,omitzero"` // unknown of an image that came without it
+	Added    time.Time     `json:"added,omitzero"` // when it was built here or came here
+	Size     int64         `json:"size"`           // bytes, all layers
+	Own      int64         `json:"own"`            // bytes that no other image here has
+	Shared   int64         `json:"shared"`         // bytes that others have too
 }
 
 func (a *app) images() *cobra.Command {
@@ -34,7 +37,10 @@ func (a *app) images() *cobra.Command {
 		Aliases: []string{"ls"},
 		Short:   "List the images in the store",
 		Long: `List the images in the store: all, or those of a name. A NAME without a tag means
-every tag of it; * and ? stand for what a name may hold, except for a slash.`,
+every tag of it; * and ? stand for what a name may hold, except for a slash.
+
+BUILT is when the image was built: here, or as it says itself, which it does
+where SOURCE_DATE_EPOCH was set. OWN is what no other image here has.`,
 		Example: `  sealer images my-app
   sealer images 'registry.example/team/*'`,
 		ValidArgsFunction: a.completeImages,
@@ -49,7 +55,7 @@ every tag of it; * and ? stand for what a name may hold, except for a slash.`,
 			}
 			var rows []imageRow
 			err := a.withStore(func(s *store.Store) error {
-				images, err := s.Images(cmd.Context())
+				images, err := s.Summaries(cmd.Context())
 				rows = slices.DeleteFunc(imageRows(images), func(r imageRow) bool { return !r.matches(args) })
 				return err
 			})
@@ -70,10 +76,13 @@ every tag of it; * and ? stand for what a name may hold, except for a slash.`,
 	return cmd
 }
 
-func imageRows(images []store.Image) []imageRow {
+func imageRows(images []store.Summary) []imageRow {
 	rows := []imageRow{}
 	for _, im := range images {
-		row := imageRow{Digest: im.Descriptor.Digest, Type: im.Config.Type, Platform: platform.String(im.Config.Platform), Built: im.Built, Size: im.Size}
+		row := imageRow{
+			Digest: im.Descriptor.Digest, Type: im.Type, Platform: platform.String(im.Platform),
+			Built: im.Built, Added: im.Added, Size: im.Size, Own: im.Own, Shared: im.Size - im.Own,
+		}
 		names := familiarAll(im.Names)
 		if len(names) == 0 {
 			names = []string{"<none>"}
@@ -105,9 +114,13 @@ func (r imageRow) matches(patterns []string) bool {
 func printImages(w io.Writer, rows []imageRow) error {
 	var cells [][]string
 	for _, r := range rows {
-		cells = append(cells, []string{r.Name, shortID(r.Digest), r.Platform, r.Built.Local().Format("2006-01-02 15:04:05"), size(r.Size)})
+		built := "-"
+		if !r.Built.IsZero() {
+			built = r.Built.Local().Format(time.DateTime)
+		}
+		cells = append(cells, []string{r.Name, shortID(r.Digest), r.Platform, built, size(r.Size), size(r.Own)})
 	}
-	return table(w, []string{"NAME", "ID", "PLATFORM", "BUILT", "SIZE"}, cells)
+	return table(w, []string{"NAME", "ID", "PLATFORM", "BUILT", "SIZE", "OWN"}, cells)
 }
 
 // printIDs prints the ID of each image once, however many names and platforms it

@@ -46,7 +46,11 @@ A damaged or missing part is named, and nothing is loaded then.`,
 				if err != nil {
 					return loadAdvice(err)
 				}
-				rows := imageRows(images)
+				var summaries []store.Summary
+				for _, im := range images {
+					summaries = append(summaries, im.Summary())
+				}
+				rows := imageRows(summaries)
 				if quiet {
 					return printIDs(a.Out, rows)
 				}

@@ -1,0 +1,212 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"runtime"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/clusterimage/sealer/image"
+	"github.com/clusterimage/sealer/registry/tree"
+)
+
+// A need is the content of all images, which prune leaves.
+type need struct {
+	blobs, layers map[digest.Digest]bool
+	// Of a damaged image some content may have no known name: then no blob, or no
+	// layer, may be taken.
+	allBlobs, allLayers bool
+	damaged             []error // names the images, and the way out
+}
+
+// needed returns the need of all images, mounts and pins. It fails rather than
+// miss one: prune removes every blob that is not named.
+func (s *Store) needed(ctx context.Context) (*need, error) {
+	idx, err := s.readIndex()
+	if err != nil {
+		return nil, err
+	}
+	n := &need{blobs: map[digest.Digest]bool{}}
+	if n.layers, err = s.pinned(); err != nil {
+		return nil, err
+	}
+	mounts, err := s.Mounts()
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range mounts {
+		for _, id := range m.Layers {
+			n.layers[id] = true
+		}
+	}
+	for id := range n.layers {
+		if err := s.linked(id, n.blobs); err != nil {
+			return nil, err
+		}
+	}
+	each := make([]need, len(idx.Manifests))
+	errs := make([]error, len(idx.Manifests))
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	seen := map[digest.Digest]bool{}
+	for i, entry := range idx.Manifests {
+		if seen[entry.Digest] {
+			continue
+		}
+		seen[entry.Digest] = true
+		g.Go(func() error {
+			each[i] = need{blobs: map[digest.Digest]bool{}, layers: map[digest.Digest]bool{}}
+			errs[i] = s.needs(ctx, &each[i], entry)
+			return nil
+		})
+	}
+	_ = g.Wait() // errs has them
+	for i, entry := range idx.Manifests {
+		n.add(&each[i])
+		switch err := errs[i]; {
+		case err == nil:
+		case !isDamage(err):
+			return nil, fmt.Errorf("image %s: %w", nameOr(entry), err)
+		default:
+			n.damaged = append(n.damaged, fmt.Errorf("image %s: %w: %w: mend it with sealer verify --repair, or drop it with sealer rmi", nameOr(entry), ErrDamaged, err))
+		}
+	}
+	return n, nil
+}
+
+// add adds the content of other to n.
+func (n *need) add(other *need) {
+	maps.Copy(n.blobs, other.blobs)
+	maps.Copy(n.layers, other.layers)
+	n.allBlobs = n.allBlobs || other.allBlobs
+	n.allLayers = n.allLayers || other.allLayers
+}
+
+// linked adds the blobs that the tree of the registry layer id links to. Their
+// bytes stay on the disk with the links: an image that comes back finds them, and
+// writes no second copy that the links would miss.
+func (s *Store) linked(id digest.Digest, blobs map[digest.Digest]bool) error {
+	names, err := fs.Glob(os.DirFS(s.LayerDir(id)), path.Join(tree.Root, "docker/registry/v2/blobs/sha256/*/*"))
+	if err != nil {
+		return err
+	}
+	if len(names) > 0 {
+		blobs[id] = true // the document
+	}
+	for _, name := range names {
+		blobs[digest.NewDigestFromEncoded(digest.SHA256, path.Base(name))] = true
+	}
+	return nil
+}
+
+// needs adds the content of one image to n: as far as it can be read.
+func (s *Store) needs(ctx context.Context, n *need, entry ocispec.Descriptor) error {
+	n.blobs[entry.Digest] = true
+	manifests, sub, err := s.manifests(ctx, entry)
+	if err != nil {
+		n.allBlobs, n.allLayers = true, true
+		return err
+	}
+	if sub != nil {
+		for _, m := range sub.Manifests { // attestations too
+			n.blobs[m.Digest] = true
+		}
+	}
+	var errs []error
+	for _, desc := range manifests {
+		var m struct { // of a manifest; its annotations are most of it
+			Config struct {
+				MediaType string        `json:"mediaType"`
+				Digest    digest.Digest `json:"digest"`
+				Size      int64         `json:"size"`
+			} `json:"config"`
+			Layers []struct {
+				Digest digest.Digest `json:"digest"`
+			} `json:"layers"`
+		}
+		if err := s.readJSON(ctx, desc, maxManifest, &m); err != nil {
+			n.allBlobs, n.allLayers = true, true
+			errs = append(errs, err)
+			continue
+		}
+		n.blobs[desc.Digest], n.blobs[m.Config.Digest] = true, true
+		for _, l := range m.Layers {
+			n.blobs[l.Digest] = true
+		}
+		ids, err := s.layerIDs(ctx, desc, ocispec.Descriptor{MediaType: m.Config.MediaType, Digest: m.Config.Digest, Size: m.Config.Size})
+		if err != nil {
+			n.allLayers = true // their IDs are in the config
+			errs = append(errs, err)
+			continue
+		}
+		for _, id := range ids {
+			n.layers[id] = true
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// layerIDs returns the IDs of the layers of the manifest desc, whose config is
+// config.
+func (s *Store) layerIDs(ctx context.Context, desc, config ocispec.Descriptor) ([]digest.Digest, error) {
+	if config.MediaType != image.MediaTypeConfig {
+		img, err := s.readImage(ctx, desc)
+		if err != nil {
+			return nil, err
+		}
+		return img.LayerIDs(), nil
+	}
+	b, err := s.ReadBlob(ctx, config.Digest, maxConfig)
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	layers, err := configLayers(b)
+	if err != nil {
+		return nil, fmt.Errorf("config: blob %s: %w: %w", config.Digest, ErrInvalid, err)
+	}
+	var out []digest.Digest
+	for _, l := range layers {
+		out = append(out, l.ID)
+	}
+	return out, nil
+}
+
+// configLayers decodes the layers of a config alone, which stand near its
+// beginning: the rest is a hundred times longer.
+func configLayers(config []byte) (layers []image.ConfigLayer, err error) {
+	const field = "layers"
+	if bytes.Count(config, []byte(`"`+field+`"`)) > 1 { // of two, the last counts
+		var c image.Config
+		err := json.Unmarshal(config, &c)
+		return c.Layers, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(config))
+	if _, err := dec.Token(); err != nil {
+		return nil, err
+	}
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		if key == field {
+			err := dec.Decode(&layers)
+			return layers, err
+		}
+		var skipped json.RawMessage
+		if err := dec.Decode(&skipped); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
