@@ -144,7 +144,6 @@ func (s *scanner) readCharts(paths []string) error {
 		}
 		*c = source{}
 	}
-	s.unknownCharts()
 	return s.ctx.Err()
 }
 

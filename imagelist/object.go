@@ -135,6 +135,7 @@ func (s *scanner) object(p place, n *yaml.Node, kind string) {
 			s.builtin++
 		}
 	}
+	s.noteSource(p, n)
 	s.fieldRules(p, n)
 	switch {
 	case kind == "CustomResourceDefinition":

@@ -120,7 +120,7 @@ var operators = []operator{
 	{"solr.apache.org", "SolrPrometheusExporter", "{spec.image.repository|docker.io/library/solr}:{spec.image.tag}", "", ""},
 	{"goharbor.io", "HarborCluster", "", "spec.imageSource", ""},
 	{"apps.gitlab.com", "GitLab", "", "", ""},
-	{"helm.cattle.io", "HelmChart", "", "spec.chartContent", ""},
+	{"helm.cattle.io", "HelmChart", "", "", ""},
 	{"helm.toolkit.fluxcd.io", "HelmRelease", "", "", ""},
 	{"argoproj.io", "ArgoCD", "", "spec.image", ""},
 	{"argoproj.io", "Application", "", "", ""},
@@ -260,7 +260,7 @@ func (s *scanner) operator(p place, n *yaml.Node) map[string]bool {
 	if missing && len(derived) == 0 || part {
 		subject := strings.TrimSuffix(p.kind+"."+p.group, ".")
 		if installers[p.kind] {
-			s.gap(p, spot{line: n.Line}, installerGap, p.object)
+			s.installer(p, n)
 		} else {
 			s.gap(p, spot{line: n.Line}, operatorGap, subject)
 		}

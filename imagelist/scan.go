@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/clusterimage/sealer/registry/ref"
 )
 
@@ -121,6 +123,12 @@ func Scan(ctx context.Context, fsys fs.FS, o Options) (*Result, error) {
 			return nil, err
 		}
 	}
+	if err := s.follow(); err != nil {
+		return nil, err
+	}
+	if o.Mode != ModeOff {
+		s.unknownCharts()
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -158,6 +166,10 @@ type scanner struct {
 	apis   map[string]bool // the APIs of the CRDs found
 	kinds  map[string]bool // group/Kind of the objects found
 	faults []fault
+
+	installs     []install // that are not followed yet
+	laterSources []install // sources of Flux, which say what others install
+	fluxSources  map[string]*yaml.Node
 
 	kubeadmConfigs []kubeadmConfig
 	clusterVersion string // of Kubernetes, as the options or the rootfs say; "" when neither does

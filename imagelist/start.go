@@ -21,9 +21,10 @@ type Command struct {
 // A release is one way in which a chart is installed.
 type release struct {
 	name, namespace string
-	files           []string  // values files in the rootfs, in order
-	sets            []setting // after the files
-	plain           bool      // no command is known: the overlays beside the chart are used
+	files           []string       // values files in the rootfs, in order
+	sets            []setting      // after the files
+	given           map[string]any // before the files
+	plain           bool           // no command is known: the overlays beside the chart are used
 }
 
 // A setting is a flag of helm that sets values.
@@ -255,6 +256,9 @@ func helmArgs(words []word) (args, flags []word, odd bool) {
 
 // apply puts the values of a start command over out.
 func (r release) apply(rootfs fs.FS, out map[string]any) error {
+	for k, v := range r.given {
+		out[k] = v
+	}
 	for _, name := range r.files {
 		data, err := readLimited(rootfs, name, maxFile)
 		if err == nil {
