@@ -86,6 +86,8 @@ func (st *starter) script(c Command, name string, depth int) {
 			st.s.addGap(startURL, Gap{Subject: at.subject(), File: at.File, Line: at.Line, Text: shorten(cmd.String())})
 		case program == "kubectl":
 			st.kubectl(at, cmd)
+		case pullers[program]:
+			st.pull(at, cmd)
 		case program == "bash" || program == "sh" || program == "source" || program == ".":
 			for _, w := range words[1:] {
 				if !strings.HasPrefix(w.text, "-") {
