@@ -173,7 +173,7 @@ Kubefile:10: CMDS: the command is missing: CMDS ["c1", "c2"]`},
 		{"bad values", from + "COPY --chmod=9 a b\nCOPY --chown=a:b:c a b\nCOPY --checksum=x a b\nCOPY a ../b\nKUBEVERSION new\nRUN --network=bridge x\nRUN --mount=type=bind,source=a x\nRUN --mount=type=cache x\nRUN --mount=type=secret x\nARG 1=2\nAPP a/b local://x\nAPP b x\nAPP c local://\n", `Kubefile:2: COPY: --chmod=9 is no octal mode: such as --chmod=0755
 Kubefile:3: COPY: --chown=a:b:c names no owner: USER[:GROUP], such as --chown=1000:1000
 Kubefile:4: COPY: --checksum=x is no checksum: --checksum=sha256: and 64 hexadecimal digits
-Kubefile:4: COPY: --checksum needs exactly one source, an http(s) URL: split the instruction
+Kubefile:4: COPY: --checksum needs exactly one source, an http(s) URL or a chart: split the instruction
 Kubefile:5: COPY: destination ../b leads out of the rootfs: drop the ..
 Kubefile:6: KUBEVERSION: "new" is no range of versions: such as >=1.22.0 <1.30.0, or 1.22 - 1.27
 Kubefile:7: RUN: --network=bridge is unknown: use host or none
