@@ -81,7 +81,6 @@ func (s *Store) WriteImage(ctx context.Context, c image.Config, layers []image.L
 	if err != nil {
 		return ocispec.Descriptor{}, fmt.Errorf("write manifest: %w", err)
 	}
-	desc.ArtifactType = image.ArtifactType
 	desc.Platform = &c.Platform
 	return desc, nil
 }
@@ -90,8 +89,8 @@ func (s *Store) WriteImage(ctx context.Context, c image.Config, layers []image.L
 // one for each platform, in their order.
 func (s *Store) WriteIndex(ctx context.Context, manifests []ocispec.Descriptor, annotations map[string]string) (ocispec.Descriptor, error) {
 	idx := newIndex()
-	// No artifactType: skopeo 1.9.3 (Debian 12) and others drop it as they copy, and
-	// the digest changes. The manifests have it.
+	// No artifactType, here or in the entries: skopeo 1.9.3 (Debian 12) drops it as it
+	// copies, and the digest changes. The manifests have it.
 	idx.Manifests = append(idx.Manifests, manifests...)
 	idx.Annotations = annotations
 	b, err := json.Marshal(idx)
