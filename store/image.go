@@ -245,6 +245,12 @@ var idPattern = regexp.MustCompile(`^(sha256:)?[0-9a-f]{4,}$`)
 // find returns the entry of index.json that nameOrID means: a name first, then
 // an ID.
 func find(idx *ocispec.Index, nameOrID string) (ocispec.Descriptor, error) {
+	unknown := &UnknownError{Name: nameOrID}
+	for _, d := range idx.Manifests {
+		if n := nameOf(d); n != "" {
+			unknown.Known = append(unknown.Known, n)
+		}
+	}
 	r, perr := ref.Parse(nameOrID)
 	if perr == nil {
 		for _, d := range idx.Manifests {
@@ -257,7 +263,7 @@ func find(idx *ocispec.Index, nameOrID string) (ocispec.Descriptor, error) {
 		if perr != nil {
 			return ocispec.Descriptor{}, fmt.Errorf("image: %w", perr)
 		}
-		return ocispec.Descriptor{}, fmt.Errorf("image %s: %w", nameOrID, ErrNotFound)
+		return ocispec.Descriptor{}, unknown
 	}
 	prefix := strings.TrimPrefix(nameOrID, "sha256:")
 	var found []ocispec.Descriptor
@@ -269,7 +275,7 @@ func find(idx *ocispec.Index, nameOrID string) (ocispec.Descriptor, error) {
 	}
 	switch len(found) {
 	case 0:
-		return ocispec.Descriptor{}, fmt.Errorf("image %s: %w", nameOrID, ErrNotFound)
+		return ocispec.Descriptor{}, unknown
 	case 1:
 		return found[0], nil
 	}

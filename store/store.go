@@ -41,6 +41,19 @@ var (
 	ErrBusy = errors.New("the store is in use")
 )
 
+// An UnknownError says that the store has no image of a name or ID. It wraps
+// ErrNotFound.
+type UnknownError struct {
+	Name  string
+	Known []string // the names that there are, sorted
+}
+
+// Error implements error.
+func (e *UnknownError) Error() string { return fmt.Sprintf("image %s: %v", e.Name, ErrNotFound) }
+
+// Unwrap returns ErrNotFound.
+func (e *UnknownError) Unwrap() error { return ErrNotFound }
+
 // Options are the options of Open. The zero value is good.
 type Options struct {
 	// Logger is told of repairs and of skipped content; nil discards it.

@@ -206,6 +206,30 @@ func transient(ctx context.Context, err error) bool {
 	return true // connection refused, reset, timed out, cut
 }
 
+// A TrustError says that a host cannot be spoken to safely: its certificate is
+// not trusted, or it speaks plain http.
+type TrustError struct {
+	Host string // host[:port], as references name it
+	Err  error
+}
+
+func (e *TrustError) Error() string { return e.Err.Error() }
+func (e *TrustError) Unwrap() error { return e.Err }
+
+// Unknown reports whether the certificate's CA is not known here, and no more than
+// that is wrong.
+func (e *TrustError) Unknown() bool {
+	return errors.As(e.Err, new(x509.UnknownAuthorityError))
+}
+
+// untrusted makes err a TrustError when it is one.
+func (h *host) untrusted(err error) error {
+	if errors.Is(err, ErrPlainHTTP) || errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, new(x509.UnknownAuthorityError)) {
+		return &TrustError{h.name, err}
+	}
+	return err
+}
+
 // plainHTTP explains, in a user's words, a server that answers a TLS handshake in
 // plain http.
 func plainHTTP(err error) error {

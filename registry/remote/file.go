@@ -36,7 +36,7 @@ func (c *Client) File(ctx context.Context, rawURL string, limit int64) ([]byte, 
 		return nil, err
 	}
 	if u.Scheme == "http" && !h.insecure {
-		return nil, fmt.Errorf("%s: %w", u.Host, ErrPlainHTTP)
+		return nil, &TrustError{u.Host, fmt.Errorf("%s: %w", u.Host, ErrPlainHTTP)}
 	}
 	t, q := target{host: h}, request{method: http.MethodGet, path: u.RequestURI(), header: http.Header{}}
 	b, _, err := c.readAll(ctx, t, q, limit)

@@ -264,7 +264,7 @@ func (c *Client) exchange(ctx context.Context, h *host, req *http.Request) (*htt
 	resp, err := h.rt.RoundTrip(req)
 	if err != nil {
 		w.timer.Stop()
-		err = h.unreached(plainHTTP(w.cause(err)))
+		err = h.untrusted(h.unreached(plainHTTP(w.cause(err))))
 		w.release()
 		return nil, fmt.Errorf("%s: %w", describe(req.Method, req.URL), err)
 	}

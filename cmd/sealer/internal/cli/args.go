@@ -1,11 +1,36 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 )
+
+// explainArgs makes every command below cmd say how it is used when it is given
+// too few or too many arguments, in place of cobra's words.
+func explainArgs(cmd *cobra.Command) {
+	for _, c := range cmd.Commands() {
+		explainArgs(c)
+	}
+	check := cmd.Args
+	if check == nil {
+		return
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		err := check(cmd, args)
+		var usage usageError
+		if err == nil || errors.As(err, &usage) || cmd.ValidArgs != nil {
+			return err
+		}
+		got := "no argument"
+		if len(args) > 0 {
+			got = fmt.Sprintf("%s: %q", counted(len(args), "argument", "arguments"), args)
+		}
+		return usagef("%s was given %s; it is used as: %s", cmd.CommandPath(), got, cmd.UseLine())
+	}
+}
 
 // noArgs refuses arguments.
 func noArgs(cmd *cobra.Command, args []string) error {

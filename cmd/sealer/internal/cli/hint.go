@@ -21,6 +21,7 @@ import (
 func (a *app) hint(err error) string {
 	var dns *net.DNSError
 	var in *kubefile.Error
+	var trust *remote.TrustError
 	if hint := reachHint(err); hint != "" {
 		return hint
 	}
@@ -29,8 +30,8 @@ func (a *app) hint(err error) string {
 		return "The disk is full: free space, or drop what no image needs with: sealer prune"
 	case errors.Is(err, store.ErrLimit):
 		return "Where its author is trusted, raise that limit with --limit (see: sealer load --help); docs/security.md has the limits."
-	case errors.Is(err, remote.ErrPlainHTTP):
-		return "Where that registry may be used without TLS, allow it with: --insecure-registry HOST"
+	case errors.As(err, &trust):
+		return trustHint(trust)
 	case errors.Is(err, remote.ErrStalled):
 		return "Where the line is so slow, make fewer transfers at a time with --jobs 1, or wait longer with --stall-timeout"
 	case errors.Is(err, remote.ErrUnauthorized):
@@ -45,6 +46,17 @@ func (a *app) hint(err error) string {
 		return a.refused(err)
 	}
 	return ""
+}
+
+// trustHint returns advice for a host that is not trusted.
+func trustHint(e *remote.TrustError) string {
+	switch {
+	case errors.Is(e, remote.ErrPlainHTTP):
+		return "Where that registry may be used without TLS, allow it with: --insecure-registry " + e.Host
+	case e.Unknown():
+		return fmt.Sprintf("Put the certificate of its CA into /etc/containers/certs.d/%s/ca.crt (or ~/.config/containers/certs.d/%[1]s/ca.crt, or DIR/%[1]s/ca.crt with --cert-dir DIR)", e.Host)
+	}
+	return "Have that registry's certificate renewed, or made for this name; where it may be used unverified: --insecure-registry " + e.Host
 }
 
 // refused returns advice for a path that this user may not read or write, such as

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/clusterimage/sealer/archive"
 	"github.com/clusterimage/sealer/store"
@@ -33,6 +34,9 @@ A damaged or missing part is named, and nothing is loaded then.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if file != "" {
 				args = append(args, file)
+			}
+			if f, ok := a.In.(*os.File); ok && len(args) == 0 && term.IsTerminal(int(f.Fd())) {
+				return usagef("load: standard input is a terminal; name the file: sealer load FILE")
 			}
 			return a.withStore(func(s *store.Store) error {
 				var images []store.Image

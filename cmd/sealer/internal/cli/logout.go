@@ -1,8 +1,22 @@
 package cli
 
 import (
+	"errors"
+	"io/fs"
+	"os"
+
 	"github.com/spf13/cobra"
 )
+
+// authFileAdvice adds the way out where there is no directory for credentials.
+func authFileAdvice(err error) error {
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
+		if _, statErr := os.Stat(dir); errors.Is(statErr, fs.ErrNotExist) {
+			return advise(err, "Name the file with the credentials: --authfile FILE (docker has it in ~/.docker/config.json), or unset XDG_RUNTIME_DIR")
+		}
+	}
+	return err
+}
 
 func (a *app) logout() *cobra.Command {
 	var r registryFlags
@@ -20,7 +34,7 @@ func (a *app) logout() *cobra.Command {
 				return err
 			}
 			if err := c.Logout(host); err != nil {
-				return err
+				return authFileAdvice(err)
 			}
 			printf(a.Out, "Removed the credentials for %s\n", host)
 			return nil

@@ -35,7 +35,7 @@ mount. The image's layers stay until sealer umount, whatever is removed.`,
 				}
 				m, err := s.Mount(cmd.Context(), args[0], options)
 				if errors.Is(err, fs.ErrPermission) {
-					return advise(err, "Run it as root, or write the files to a tar with: sealer save")
+					return advise(err, "Run it as root, or write the files without root: sealer export "+args[0]+" DIR")
 				}
 				if err != nil {
 					return notFound(err)

@@ -121,6 +121,7 @@ commands, and a registry with every container image that will be pulled.
 		a.verify(),
 		a.version(),
 	)
+	explainArgs(cmd)
 	return cmd
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -218,6 +219,8 @@ func (a *app) find(ctx context.Context, f *scanFlags, arg string) (*imagelist.Re
 		return a.findFiles(ctx, f, arg)
 	case !errors.Is(err, os.ErrNotExist):
 		return nil, err
+	case isPath(arg):
+		return nil, advise(fmt.Errorf("%s: no such file or directory", arg), "Give a build context, a directory or file of manifests or charts, or an image of the store")
 	}
 	var found *imagelist.Result
 	err = a.withStore(func(s *store.Store) error {
@@ -227,11 +230,17 @@ func (a *app) find(ctx context.Context, f *scanFlags, arg string) (*imagelist.Re
 		}
 		found, err = findImage(ctx, s, arg, f.options, charts)
 		if errors.Is(err, store.ErrNotFound) {
-			return advise(fmt.Errorf("%s: neither a file nor an image in the store: %w", arg, err), "See what there is with: sealer images")
+			return notFound(fmt.Errorf("%s: neither a file nor an image in the store: %w", arg, err))
 		}
 		return err
 	})
 	return found, err
+}
+
+// isPath reports whether arg can only mean a file: no image has such a name.
+func isPath(arg string) bool {
+	_, err := ref.Parse(arg)
+	return err != nil || strings.HasPrefix(arg, ".") || filepath.IsAbs(arg)
 }
 
 func hasKubefile(dir string) bool {

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/clusterimage/sealer/imagelist"
+	"github.com/clusterimage/sealer/kubefile"
 	"github.com/clusterimage/sealer/registry/ref"
 )
 
@@ -186,6 +187,21 @@ func (a *app) remark(v scanResult) {
 	}
 }
 
+// alike returns the reference found that the user may mean by r: another tag of
+// its repository, or a similar name.
+func alike(found *imagelist.Result, r ref.Reference) string {
+	var all []string
+	for _, list := range [][]imagelist.Finding{found.Found, found.Rejected} {
+		for _, f := range list {
+			if f.Reference.Name() == r.Name() {
+				return f.Reference.Familiar()
+			}
+			all = append(all, f.Reference.Familiar())
+		}
+	}
+	return kubefile.Suggest(r.Familiar(), all)
+}
+
 // printWhy explains one reference: every place that names it, found or
 // rejected.
 func (a *app) printWhy(found *imagelist.Result, why ref.Reference) error {
@@ -196,6 +212,9 @@ func (a *app) printWhy(found *imagelist.Result, why ref.Reference) error {
 				places = append(places, newPlace(f))
 			}
 		}
+	}
+	if like := alike(found, why); len(places) == 0 && like != "" {
+		return advise(fmt.Errorf("%s: nothing names it", why), "Did you mean: sealer scan --why "+like)
 	}
 	if len(places) == 0 {
 		return advise(fmt.Errorf("%s: nothing names it", why), "See what was found with sealer scan, and what was dropped with sealer scan --rejected")

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/clusterimage/sealer/kubefile"
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/store"
 )
@@ -81,10 +82,32 @@ func familiarAll(names []string) []string {
 	return out
 }
 
+// similarImage returns the name that the user may mean: another tag of the same
+// repository, or a similar name.
+func similarImage(e *store.UnknownError) string {
+	known := familiarAll(e.Known)
+	asked := e.Name
+	if r, err := ref.Parse(e.Name); err == nil {
+		asked = r.Familiar()
+		for i, name := range e.Known {
+			if k, err := ref.Parse(name); err == nil && k.Name() == r.Name() {
+				return known[i]
+			}
+		}
+	}
+	return kubefile.Suggest(asked, known)
+}
+
 // notFound adds advice to an error about a missing image.
 func notFound(err error) error {
 	if errors.Is(err, store.ErrDamaged) {
 		return advise(err, "See what is broken with: sealer verify IMAGE; fetch it again with: sealer verify --repair IMAGE")
+	}
+	var unknown *store.UnknownError
+	if errors.As(err, &unknown) {
+		if like := similarImage(unknown); like != "" {
+			return advise(err, "Did you mean "+like+"? See what there is with: sealer images")
+		}
 	}
 	if errors.Is(err, store.ErrNotFound) {
 		return advise(err, "See what there is with: sealer images")
