@@ -29,6 +29,8 @@ type machine struct {
 	conn  *wire.Conn
 	open  bool   // its lock is ours
 	kube  string // its name in the cluster
+	// rootfs says that the image's files lie on it; set for a delete.
+	rootfs bool
 	// turn is held by the step that works on the machine: one at a time.
 	turn sync.Mutex
 }

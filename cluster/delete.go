@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"path"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/clusterimage/sealer/cluster/extend"
 	"github.com/clusterimage/sealer/cluster/facts"
 	"github.com/clusterimage/sealer/cluster/node"
 	"github.com/clusterimage/sealer/cluster/plan"
@@ -57,6 +59,11 @@ func Delete(ctx context.Context, o Options, f *spec.File, addresses []netip.Addr
 	if err != nil {
 		return nil, err
 	}
+	clean, err := e.cleaning(ctx, goners, all)
+	if err != nil {
+		return nil, err
+	}
+	p.Steps = append(clean.all(), p.Steps...)
 	r := &Report{Plan: p}
 	if e.DryRun {
 		return r, nil
@@ -69,7 +76,10 @@ func Delete(ctx context.Context, o Options, f *spec.File, addresses []netip.Addr
 	if err := e.open(ctx, p.Verb); err != nil {
 		return r, err
 	}
-	if err := e.takeAway(ctx, r, goners, all); err != nil {
+	if err := clean.run(ctx, extend.PreUninstall, e.machines[0]); err != nil {
+		return r, fmt.Errorf("%s: %w", e.machines[0].name(), err)
+	}
+	if err := e.takeAway(ctx, r, clean, goners, all); err != nil {
 		return r, err
 	}
 	if all {
@@ -111,14 +121,16 @@ func (e *engine) planDelete(ctx context.Context, goners []*machine, all bool) (*
 	if !all {
 		p.Hosts = append([]string{e.machines[0].name()}, p.Hosts...)
 	}
+	current := path.Join(plan.Dir(p.Cluster), "rootfs", "current")
 	err := e.each(ctx, goners, func(ctx context.Context, m *machine) error {
 		var n plan.Node
-		if err := m.conn.Call(ctx, node.OpLook, node.LookRequest{Cluster: p.Cluster}, &n, wire.Streams{}); err != nil {
+		if err := m.conn.Call(ctx, node.OpLook, node.LookRequest{Cluster: p.Cluster, Files: []string{current}}, &n, wire.Streams{}); err != nil {
 			return err
 		}
 		var err error
 		n.Facts, err = facts.Ask(ctx, m.conn, m.name(), facts.Options{})
 		seen[at[m]] = n
+		m.rootfs = n.Files[current].Link != ""
 		m.kube = strings.ToLower(n.Hostname)
 		if m.Name != "" {
 			m.kube = strings.ToLower(m.Name)
@@ -162,7 +174,7 @@ func (e *engine) drainSeconds() int {
 
 // takeAway undoes the machines: the workers at once, then the masters from the
 // last to the first, which takes the others out of etcd.
-func (e *engine) takeAway(ctx context.Context, r *Report, goners []*machine, all bool) error {
+func (e *engine) takeAway(ctx context.Context, r *Report, clean *cleaning, goners []*machine, all bool) error {
 	var masters, workers []*machine
 	for _, m := range goners {
 		if m.Master() {
@@ -173,7 +185,7 @@ func (e *engine) takeAway(ctx context.Context, r *Report, goners []*machine, all
 	}
 	var mu sync.Mutex
 	undo := func(ctx context.Context, m *machine) error {
-		err := e.undo(ctx, r.Plan, m, !all)
+		err := e.undo(ctx, r.Plan, clean, m, !all)
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil {
@@ -194,7 +206,7 @@ func (e *engine) takeAway(ctx context.Context, r *Report, goners []*machine, all
 
 // undo undoes the changes of one machine. With leave, the node is first taken
 // out of the cluster.
-func (e *engine) undo(ctx context.Context, p *plan.Plan, m *machine, leave bool) error {
+func (e *engine) undo(ctx context.Context, p *plan.Plan, clean *cleaning, m *machine, leave bool) error {
 	begin := time.Now()
 	ev := Event{Host: m.name(), Kind: undoKind}
 	for _, s := range p.Steps {
@@ -204,7 +216,7 @@ func (e *engine) undo(ctx context.Context, p *plan.Plan, m *machine, leave bool)
 	}
 	ev.Type = "begin"
 	e.event(ev)
-	err := e.undoMachine(ctx, p, m, leave)
+	err := e.undoMachine(ctx, p, clean, m, leave)
 	ev.Type, ev.Elapsed = "done", time.Since(begin)
 	if err != nil {
 		ev.Type, ev.Text = "failed", err.Error()
@@ -213,15 +225,28 @@ func (e *engine) undo(ctx context.Context, p *plan.Plan, m *machine, leave bool)
 	return err
 }
 
-func (e *engine) undoMachine(ctx context.Context, p *plan.Plan, m *machine, leave bool) error {
+func (e *engine) undoMachine(ctx context.Context, p *plan.Plan, clean *cleaning, m *machine, leave bool) error {
+	if err := clean.run(ctx, extend.PreClean, m); err != nil {
+		return err
+	}
 	if leave {
 		if err := e.onFirst(ctx, p, drainKind, m.kube); err != nil {
 			return err
 		}
 	}
-	log := func(l wire.Log) { e.event(Event{Type: "log", Host: m.name(), Kind: undoKind, Text: l.Text}) }
-	err := m.conn.Call(ctx, node.OpUndo, node.UndoRequest{Forget: true, Purge: !m.local}, nil, wire.Streams{Log: log})
-	if err != nil || !leave {
+	streams := wire.Streams{Log: func(l wire.Log) { e.event(Event{Type: "log", Host: m.name(), Kind: undoKind, Text: l.Text}) }}
+	if err := m.conn.Call(ctx, node.OpUndo, node.UndoRequest{}, nil, streams); err != nil {
+		return err
+	}
+	// The image's files lie on the machine until it is forgotten.
+	err := clean.run(ctx, extend.PostClean, m)
+	if m == e.machines[0] { // the last of all
+		err = errors.Join(err, clean.run(ctx, extend.PostUninstall, m))
+	}
+	if err != nil {
+		return err
+	}
+	if err := m.conn.Call(ctx, node.OpUndo, node.UndoRequest{Forget: true, Purge: !m.local}, nil, streams); err != nil || !leave {
 		return err
 	}
 	return e.onFirst(ctx, p, leaveKind, m.kube)

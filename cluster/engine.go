@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/clusterimage/sealer/cluster/extend"
@@ -233,18 +234,19 @@ func (e *engine) execute(ctx context.Context, p *plan.Plan, img *source) (*Repor
 	return r, err
 }
 
-// needed drops the admission of new machines when nobody joins.
+// needed drops the admission of new machines when nobody joins, and the plugins
+// of joining unless somebody joins a cluster that runs.
 func needed(p *plan.Plan) *plan.Plan {
+	runs := !slices.ContainsFunc(p.Steps, func(s plan.Step) bool { return s.Kind == "kubeadm.init" })
+	joins := slices.ContainsFunc(p.Steps, func(s plan.Step) bool { return s.Kind == "kubeadm.join" })
 	drop := map[string]bool{}
-	joins := false
 	for _, s := range p.Steps {
-		joins = joins || s.Kind == "kubeadm.join"
-		if s.Kind == "kubeadm.admit" {
+		if s.Kind == "kubeadm.admit" && !joins || plan.Joining(s.Phase) && !(runs && joins) {
 			drop[s.ID] = true
 		}
 	}
-	if joins {
-		return p
-	}
-	return p.Without(drop)
+	done := p.Done
+	p = p.Without(drop)
+	p.Done = done // they are not done, but not wanted
+	return p
 }

@@ -49,7 +49,7 @@ func (e *engine) plugins(img *source) ([]extend.Work, error) {
 func (e *engine) notYet(plugins []spec.Plugin) {
 	for _, p := range plugins {
 		for _, name := range p.Actions() {
-			if phase, err := extend.ParsePhase(name); err == nil && !slices.Contains(plan.PluginPhases(), phase) {
+			if phase, err := extend.ParsePhase(name); err == nil && !slices.Contains(plan.PluginPhases(), phase) && !slices.Contains(plan.CleanPhases(), phase) {
 				e.event(Event{Type: "log", Text: fmt.Sprintf("warning: plugin %s: nothing runs at phase %s yet", p.Name, name)})
 			}
 		}

@@ -35,6 +35,9 @@ type ScriptArgs struct {
 	Number int `json:"number,omitempty"`
 	// Kube gives the script KUBECONFIG.
 	Kube bool `json:"kube,omitempty"`
+	// Machines are those of the cluster, for plugins at the phases of joining:
+	// with others it is other work.
+	Machines []string `json:"machines,omitempty"`
 }
 
 // ImageArgs are the arguments of the kind "image": the machine's store has the

@@ -269,9 +269,11 @@ func (m *maker) control() {
 		return
 	}
 	masters := slices.ContainsFunc(others, func(h Host) bool { return h.Master() })
+	m.plugins(first, extend.PreJoin)
 	admit := m.add(first, "kubeadm.admit", KubeadmArgs{Master: masters}, Adds, "a token for the machines that join, good for two hours")
 	before := ""
 	for _, h := range others {
+		m.plugins(h, extend.PreJoin)
 		args := KubeadmArgs{Config: h.Kubeadm, Endpoint: m.endpoint(), Master: h.Master(), Socket: "unix://" + containerdSocket, Pods: m.want.Pods, Ignore: ignored()}
 		if !h.Master() {
 			m.add(h, "kubeadm.join", args, Restarts, "kubeadm join as a worker", admit)
@@ -310,7 +312,7 @@ func (m *maker) workload() {
 	m.standing(extend.PreGuest, extend.PostInitHost, extend.AfterInstall)
 	m.guests(m.want.Commands, first.Generation, "")
 	m.after(m.add(first, "kube.wait", WaitArgs{Nodes: names, Ready: true, Seconds: wait}, Reads, "wait until all nodes and kube-system are ready"))
-	m.standing(extend.PostInstall)
+	m.standing(extend.PostInstall, extend.PostJoin)
 	m.apps()
 	m.add(first, "kube.secret", SecretArgs{Namespace: "kube-system", Name: "sealer", Digest: m.want.Secret}, Adds, "what the cluster keeps about itself: Secret kube-system/sealer")
 }

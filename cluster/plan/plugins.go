@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"time"
@@ -18,6 +19,9 @@ type PluginArgs struct {
 	Plugin     spec.Plugin  `json:"plugin"`
 	Generation string       `json:"generation"`
 	Kube       bool         `json:"kube,omitempty"` // gives the program a kubeconfig
+	// Machines are those of the cluster, at the phases of joining: with others
+	// it is other work.
+	Machines []string `json:"machines,omitempty"`
 }
 
 // SecretRequest is the name of a program's request.
@@ -26,8 +30,32 @@ const SecretRequest = "request"
 // PluginPhases are the phases at which Make has plugins work, in order.
 func PluginPhases() []extend.Phase {
 	return []extend.Phase{
-		extend.Originally, extend.PreInstall, extend.PreInit, extend.PreGuest, extend.PostInitHost, extend.AfterInstall, extend.PostInstall,
+		extend.Originally, extend.PreInstall, extend.PreInit, extend.PreJoin, extend.PreGuest, extend.PostInitHost, extend.AfterInstall, extend.PostInstall, extend.PostJoin,
 	}
+}
+
+// Joining says whether the phase is one of machines that join a cluster that
+// runs.
+func Joining(p extend.Phase) bool { return p == extend.PreJoin || p == extend.PostJoin }
+
+// CleanPhases are the phases of machines that leave, in order. PluginSteps makes
+// their steps.
+func CleanPhases() []extend.Phase {
+	return []extend.Phase{extend.PreUninstall, extend.PreClean, extend.PostClean, extend.PostUninstall}
+}
+
+// PluginSteps returns the steps of plugins at one phase, apart from a plan: in
+// the order of want.Hosts, each in the rootfs of its host's Generation. Only
+// Cluster, Hosts and Plugins of want count.
+func PluginSteps(want Want, phase extend.Phase) ([]Step, error) {
+	m := &maker{want: want, last: map[string]string{}, plan: &Plan{}}
+	for _, h := range want.Hosts {
+		m.plugins(h, phase)
+	}
+	for i := range m.plan.Steps {
+		m.plan.Steps[i].Needs, m.plan.Steps[i].After = nil, nil
+	}
+	return m.plan.Steps, errors.Join(m.faults...)
 }
 
 // plugins adds the work of one phase on one machine and returns the IDs of its
@@ -47,6 +75,7 @@ func (m *maker) plugins(h Host, phase extend.Phase, needs ...string) []string {
 			why += " for " + w.Host.String()
 		}
 		id := m.add(h, kind, args, risk, why, needs...)
+		m.plan.Steps[len(m.plan.Steps)-1].Phase = phase
 		if phase.Stands() && h.Address == m.first().Address {
 			m.after(id)
 		}
@@ -73,6 +102,9 @@ func (m *maker) worker(w extend.Work) Host {
 // is no step.
 func (m *maker) pluginStep(w extend.Work, h Host, number int) (string, any, Risk) {
 	script := ScriptArgs{Number: number + 1}
+	if Joining(w.Phase) {
+		script.Machines = m.addresses()
+	}
 	if w.Phase != extend.Originally {
 		script.Generation = h.Generation
 	}
@@ -97,7 +129,7 @@ func (m *maker) pluginStep(w extend.Work, h Host, number int) (string, any, Risk
 		return "kube.wait", WaitArgs{Nodes: m.kubeNames(), Ready: true, Seconds: seconds, Plugin: w.Plugin + " " + string(w.Phase)}, Reads
 	case w.Exec != nil:
 		return "plugin", PluginArgs{
-			Program: w.Exec.Program, Phase: w.Phase, Plugin: w.Exec.Plugin, Generation: h.Generation, Kube: h.Master() && w.Phase.Stands(),
+			Program: w.Exec.Program, Phase: w.Phase, Plugin: w.Exec.Plugin, Generation: h.Generation, Kube: h.Master() && w.Phase.Stands(), Machines: script.Machines,
 		}, Changes
 	}
 	return "", nil, "" // host names and preflight rules, which the engine has seen to
@@ -115,6 +147,14 @@ func (m *maker) pluginLabels(w extend.Work) (string, any, Risk) {
 		return "kube.label", a, Changes
 	}
 	return "", nil, ""
+}
+
+func (m *maker) addresses() []string {
+	out := make([]string, 0, len(m.want.Hosts))
+	for _, h := range m.want.Hosts {
+		out = append(out, h.Address.String())
+	}
+	return out
 }
 
 func (m *maker) kubeNames() []string {

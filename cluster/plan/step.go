@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+
+	"github.com/clusterimage/sealer/cluster/extend"
 )
 
 // A Risk is the worst that a step does to its machine. The order of the
@@ -52,7 +54,9 @@ type Step struct {
 	Needs []string `json:"needs,omitempty"`
 	// After are the IDs of steps that must have ended before, well or not.
 	After []string `json:"after,omitempty"`
-	Risk  Risk     `json:"risk"`
+	// Phase is set for the work of plugins, and is no part of ID.
+	Phase extend.Phase `json:"phase,omitempty"`
+	Risk  Risk         `json:"risk"`
 	// Bytes are sent to the machine, at most.
 	Bytes int64 `json:"bytes,omitempty"`
 	// Why is the difference that asks for the step, for people.
