@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/clusterimage/sealer/image"
@@ -35,7 +36,22 @@ func Names(from ref.Reference) []ref.Reference {
 // ClusterImage is refused before its layers are fetched. Pull returns the
 // descriptor of the manifest or image index. No name changes when it fails.
 func Pull(ctx context.Context, s *store.Store, c *remote.Client, from ref.Reference, o remote.PullOptions) (ocispec.Descriptor, error) {
-	o.Accept = func(ctx context.Context, content *remote.Content) error { return accept(ctx, s, c, from, content) }
+	return pull(ctx, s, c, from, o, nil)
+}
+
+// pull is Pull, with a check of the digest that the registry answers with; nil
+// checks nothing.
+func pull(ctx context.Context, s *store.Store, c *remote.Client, from ref.Reference, o remote.PullOptions, check func(context.Context, digest.Digest) error) (ocispec.Descriptor, error) {
+	var checked digest.Digest
+	o.Accept = func(ctx context.Context, content *remote.Content) error {
+		if check != nil {
+			if err := check(ctx, content.Descriptor.Digest); err != nil {
+				return err
+			}
+			checked = content.Descriptor.Digest
+		}
+		return accept(ctx, s, c, from, content)
+	}
 	o.Record = Record(s)
 	if known, err := s.Named(from); err == nil { // else all is asked for
 		o.Known = known
@@ -43,6 +59,11 @@ func Pull(ctx context.Context, s *store.Store, c *remote.Client, from ref.Refere
 	desc, err := c.Pull(ctx, s, from, o)
 	if err != nil {
 		return ocispec.Descriptor{}, err
+	}
+	if check != nil && checked != desc.Digest { // an image that is here was not judged again
+		if err := check(ctx, desc.Digest); err != nil {
+			return ocispec.Descriptor{}, err
+		}
 	}
 	if err := s.Commit(ctx, Names(from), desc); err != nil {
 		return ocispec.Descriptor{}, fmt.Errorf("pull %s: %w", from, err)

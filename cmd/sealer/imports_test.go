@@ -20,6 +20,7 @@ var allowed = map[string][]string{
 	"registry/ref":      nil,
 	"registry/platform": nil,
 	"registry/tree":     {"registry/ref"},
+	"registry/sign":     nil,
 	"parser":            {"kubefile"},
 	"imagelist":         {"registry/ref", "registry/platform"},
 	"registry/remote":   {"registry/ref", "registry/platform"},
@@ -34,7 +35,7 @@ var allowed = map[string][]string{
 	"rootfs":            {"layer"},
 	"store":             {"image", "image/inventory", "layer", "rootfs", "registry/tree", "registry/ref", "registry/platform"},
 	"transfer": {
-		"archive", "store", "image", "image/inventory", "imagelist", "registry", "registry/mirror", "registry/remote",
+		"archive", "registry/sign", "store", "image", "image/inventory", "imagelist", "registry", "registry/mirror", "registry/remote",
 		"registry/tree", "registry/ref", "registry/platform",
 	},
 	"redirect":         {"registry/tree", "registry/ref"},

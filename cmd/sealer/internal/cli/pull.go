@@ -11,13 +11,14 @@ import (
 	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/remote"
+	"github.com/clusterimage/sealer/registry/sign"
 	"github.com/clusterimage/sealer/store"
 	"github.com/clusterimage/sealer/transfer"
 )
 
 func (a *app) pull() *cobra.Command {
 	var r registryFlags
-	var platforms string
+	var platforms, verifyKey string
 	var quiet bool
 	cmd := &cobra.Command{
 		Use:   "pull NAME...",
@@ -36,6 +37,12 @@ sealer tag.`,
 			if err != nil {
 				return usageError{err}
 			}
+			var key *sign.Verifier
+			if verifyKey != "" {
+				if key, err = sign.LoadVerifier(verifyKey); err != nil {
+					return err
+				}
+			}
 			c, err := a.client(&r)
 			if err != nil {
 				return err
@@ -43,7 +50,7 @@ sealer tag.`,
 			return a.withStore(func(s *store.Store) error {
 				var errs []error
 				for _, name := range args {
-					d, err := a.pullOne(cmd.Context(), s, c, name, want, quiet)
+					d, err := a.pullOne(cmd.Context(), s, c, name, want, key, quiet)
 					if err != nil {
 						errs = append(errs, err)
 						continue
@@ -58,6 +65,7 @@ sealer tag.`,
 			})
 		},
 	}
+	cmd.Flags().StringVar(&verifyKey, "verify-key", "", "take an image only if the public key in this `KEYFILE` signed it, as sealer push --sign-by or cosign does")
 	cmd.Flags().StringVar(&platforms, "platform", "", "bring only these platforms, separated by commas (default all)")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only the digest")
 	r.add(cmd.Flags())
@@ -65,13 +73,19 @@ sealer tag.`,
 	return cmd
 }
 
-func (a *app) pullOne(ctx context.Context, s *store.Store, c *remote.Client, name string, platforms []ocispec.Platform, quiet bool) (digest.Digest, error) {
+func (a *app) pullOne(ctx context.Context, s *store.Store, c *remote.Client, name string, platforms []ocispec.Platform, key *sign.Verifier, quiet bool) (digest.Digest, error) {
 	from, err := ref.Parse(name)
 	if err != nil {
 		return "", err
 	}
 	p := a.newProgress(quiet)
-	desc, err := transfer.Pull(ctx, s, c, from, remote.PullOptions{Platforms: platforms, Progress: p.transfer})
+	o := remote.PullOptions{Platforms: platforms, Progress: p.transfer}
+	var desc ocispec.Descriptor
+	if key != nil {
+		desc, err = transfer.PullSigned(ctx, s, c, from, key, o)
+	} else {
+		desc, err = transfer.Pull(ctx, s, c, from, o)
+	}
 	p.Close()
 	if err == nil && from.Tag != "" && len(transfer.Names(from)) == 0 {
 		tag := from

@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"github.com/spf13/cobra"
+	"os"
 
 	"github.com/clusterimage/sealer/registry/ref"
+	"github.com/clusterimage/sealer/registry/sign"
 	"github.com/clusterimage/sealer/store"
 	"github.com/clusterimage/sealer/transfer"
 )
@@ -12,7 +15,7 @@ import (
 func (a *app) push() *cobra.Command {
 	var r registryFlags
 	var quiet bool
-	var hint string
+	var hint, signBy string
 	cmd := &cobra.Command{
 		Use:   "push IMAGE [NAME]",
 		Short: "Send an image to a registry",
@@ -40,6 +43,12 @@ is sent. Where another machine pushed such an image, --base-hint names it.`,
 					return usagef("--base-hint %s: it is in another registry than %s", hint, to)
 				}
 			}
+			var key *sign.Signer
+			if signBy != "" {
+				if key, err = sign.LoadSigner(signBy, keyPassword); err != nil {
+					return err
+				}
+			}
 			c, err := a.client(&r)
 			if err != nil {
 				return err
@@ -52,6 +61,11 @@ is sent. Where another machine pushed such an image, --base-hint names it.`,
 				if err != nil {
 					return notFound(err)
 				}
+				if key != nil {
+					if err := transfer.Sign(cmd.Context(), s, c, key, sent.Digest, to); err != nil {
+						return err
+					}
+				}
 				if quiet {
 					printLine(a.Out, sent.Digest)
 					return nil
@@ -61,8 +75,19 @@ is sent. Where another machine pushed such an image, --base-hint names it.`,
 			})
 		},
 	}
+	cmd.Flags().StringVar(&signBy, "sign-by", "", "sign the image with the private key in this `KEYFILE`, as cosign does; COSIGN_PASSWORD is its password")
 	cmd.Flags().StringVar(&hint, "base-hint", "", "an `image` in the registry that is like this one: what it has is not sent again")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only the digest")
 	r.add(cmd.Flags())
 	return cmd
+}
+
+// keyPassword returns the password of a private key, from the variable that cosign
+// reads.
+func keyPassword() (string, error) {
+	password, ok := os.LookupEnv("COSIGN_PASSWORD")
+	if !ok {
+		return "", errors.New("it is encrypted: give its password in COSIGN_PASSWORD")
+	}
+	return password, nil
 }
