@@ -5,14 +5,15 @@ export SHARED
 
 GO ?= go
 export CGO_ENABLED ?= 0
+TIMES ?= 1
 
 # bench-* and the like stand with the scripts that they run.
-.PHONY: build programs reproduce test check unit conformance demo real corpus fuzz bench bench-build bench-mirror bench-resume clean reference mutate test-policy test-cluster test-cluster-run test-cluster-large test-sohost bench-run bench-travel
+.PHONY: static crash crashtest crash-short race-store build programs reproduce test check unit conformance demo real corpus fuzz bench bench-build bench-mirror bench-resume clean reference mutate test-policy test-cluster test-cluster-run test-cluster-large test-sohost bench-run bench-travel
 
 build: ## build bin/sealer
 	$(GO) build -trimpath -ldflags "-s -w" -o bin/sealer ./cmd/sealer
 
-test: check unit conformance demo reproduce real corpus ## everything that CI runs
+test: check unit conformance demo reproduce real corpus crash-short ## everything that CI runs
 
 check: ## formatting, vet, shell scripts
 	@bash .ci/check
@@ -60,11 +61,26 @@ test-sohost: ## sealer-sohost opens .so plugins of sealer 0.8 (needs a C compile
 bench-run: ## a cluster by sealer beside the same one by hand
 	@bash cluster/clustertest/run bench
 
+static: ## staticcheck and govulncheck, where they and their data can be had
+	@bash .ci/static
+
 fuzz: ## each fuzz target for a while (FUZZTIME, default 30s)
 	@bash .ci/fuzz
 
 reference: ## docs/reference.md out of the commands' help; MAN=DIR writes man pages, too
 	$(GO) run ./cmd/sealer/reference -markdown docs/reference.md $(if $(MAN),-man $(MAN))
+
+crashtest: build
+	$(GO) build -o bin/crashtest ./store/crashtest
+
+crash: crashtest ## kills, full disks, failing system calls and power cuts: no image is lost (root, strace, mkfs.ext4; TIMES=10 for ten times as many)
+	bin/crashtest -sealer bin/sealer -kills $$((200 * $(TIMES))) -full $$((20 * $(TIMES))) -faults $$((60 * $(TIMES))) -cuts $$((20 * $(TIMES)))
+
+crash-short: crashtest ## the same in less than a minute, as CI runs it
+	bin/crashtest -sealer bin/sealer -kills 30 -full 6 -faults 20 -cuts 4 -race 10s
+
+race-store: crashtest ## 8 processes on one store for 3 minutes
+	bin/crashtest -sealer bin/sealer -race $$((3 * $(TIMES)))m
 
 mutate: ## mutants of the leaves, which their own tests must kill (PACKAGES="a b" for others)
 	@bash .ci/mutate $(PACKAGES)

@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 kustomizations in the field use the deprecated fields
+
 package imagelist
 
 import (

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -340,21 +339,4 @@ func closeAll(files []*os.File) {
 	for _, f := range files {
 		_ = f.Close()
 	}
-}
-
-// settleTree flushes every file below a directory.
-func settleTree(path string) error {
-	return filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
-		}
-		f, err := os.OpenFile(p, os.O_RDWR, 0) // Windows flushes no file that is open for reading alone
-		if errors.Is(err, fs.ErrPermission) {
-			return nil // read-only: its turn comes with the system's own write-back
-		}
-		if err != nil {
-			return err
-		}
-		return errors.Join(f.Sync(), f.Close())
-	})
 }

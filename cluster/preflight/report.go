@@ -185,8 +185,10 @@ func (in Input) document(skip map[string]string) error {
 	for _, s := range in.File.Preflight.Skip {
 		switch {
 		case !slices.Contains(names, s.Check):
+			//lint:ignore ST1005 Preflight is the name of the document
 			errs = append(errs, fmt.Errorf("Preflight: skip %q: there is no such check: %s", s.Check, strings.Join(names, ", ")))
 		case strings.TrimSpace(s.Reason) == "":
+			//lint:ignore ST1005 Preflight is the name of the document
 			errs = append(errs, fmt.Errorf("Preflight: skip %s: say the reason", s.Check))
 		}
 		skip[s.Check] = s.Reason

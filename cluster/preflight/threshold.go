@@ -33,6 +33,7 @@ func (in Input) checkThresholds() []error {
 		like, ok := known[name]
 		if !ok {
 			names := strings.Join(slices.Sorted(maps.Keys(known)), ", ")
+			//lint:ignore ST1005 Preflight is the name of the document
 			errs = append(errs, fmt.Errorf("Preflight: threshold %q: there is none of that name: %s", name, names))
 			continue
 		}
@@ -48,6 +49,7 @@ func (in Input) checkThresholds() []error {
 			_, err = strconv.ParseFloat(value, 64)
 		}
 		if err != nil {
+			//lint:ignore ST1005 Preflight is the name of the document
 			errs = append(errs, fmt.Errorf("Preflight: threshold %s: %q: want a value like %s", name, value, like))
 		}
 	}

@@ -43,6 +43,8 @@ var allowed = map[string][]string{
 	// Prints the cases of make test-policy; a program.
 	"redirect/policytest": {"redirect", "registry/tree", "registry/ref"},
 	"build/sandbox":       {"rootfs"},
+	// Kills sealer and fills disks for make crash; a program.
+	"store/crashtest": {"registry/registrytest"},
 	// Makes the files of make bench-build; a program.
 	"build/benchcontext": nil,
 	"build": {
