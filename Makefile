@@ -77,7 +77,7 @@ crash: crashtest ## kills, full disks, failing system calls and power cuts: no i
 	bin/crashtest -sealer bin/sealer -kills $$((200 * $(TIMES))) -full $$((20 * $(TIMES))) -faults $$((60 * $(TIMES))) -cuts $$((20 * $(TIMES)))
 
 crash-short: crashtest ## the same in less than a minute, as CI runs it
-	bin/crashtest -sealer bin/sealer -kills 30 -full 6 -faults 20 -cuts 4 -race 10s
+	bin/crashtest -sealer bin/sealer -seed 1 -kills 30 -full 6 -faults 20 -cuts 4 -race 10s
 
 race-store: crashtest ## 8 processes on one store for 3 minutes
 	bin/crashtest -sealer bin/sealer -race $$((3 * $(TIMES)))m
