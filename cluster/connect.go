@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -49,6 +50,7 @@ func (e *engine) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	nodes = workloads(nodes, e.file.Kubeadm)
 	if e.fleet, err = fleet.Reach(ctx, nodes, e.SSH, sources()); err != nil {
 		return err
 	}
@@ -56,6 +58,31 @@ func (e *engine) connect(ctx context.Context) error {
 		e.machines = append(e.machines, &machine{Node: m.Node, local: m.Local, host: m.Host})
 	}
 	return e.each(ctx, e.machines, e.begin)
+}
+
+// workloads lets the masters run workloads in a cluster without workers, which
+// could start no ordinary pod otherwise. A master whose taint of the control
+// plane the Clusterfile names, under the host or in InitConfiguration, keeps it.
+func workloads(nodes []spec.Node, docs []spec.Document) []spec.Node {
+	for _, d := range docs {
+		registration, _ := d.Tree["nodeRegistration"].(map[string]any)
+		if _, says := registration["taints"]; says && d.Kind == "InitConfiguration" {
+			return nodes
+		}
+	}
+	if slices.ContainsFunc(nodes, spec.Node.Worker) {
+		return nodes
+	}
+	for i, n := range nodes {
+		tainted := slices.ContainsFunc(n.Taints, func(text string) bool {
+			t, err := spec.ParseTaint(text)
+			return err == nil && !t.Remove && strings.HasPrefix(t.Key, "node-role.kubernetes.io/")
+		})
+		if !tainted {
+			nodes[i].Roles = append(slices.Clone(n.Roles), spec.RoleNode)
+		}
+	}
+	return nodes
 }
 
 // begin starts the session of one machine.
