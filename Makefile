@@ -55,6 +55,13 @@ test-cluster-run: ## a real Kubernetes of one master and one worker on test mach
 test-cluster-large: ## the same with three masters and two workers, and on a machine without systemd
 	@bash cluster/clustertest/run large
 
+.PHONY: crash-run test-cluster-standin
+test-cluster-standin: ## sealer run on 20 test machines over SSH, with stand-ins for Kubernetes (root; seconds)
+	@bash cluster/clustertest/standin/run twenty
+
+crash-run: ## kill -9 at every record of the journal: engine, machine, both (CRASHES=40 for fewer; all take half an hour)
+	SEALER_CRASH=$(or $(CRASHES),all) $(GO) test ./cmd/sealer -count=1 -run 'TestScripts/run-crash$$' -v -timeout 120m
+
 test-sohost: ## sealer-sohost opens .so plugins of sealer 0.8 (needs a C compiler)
 	cd cluster/extend/sohost && CGO_ENABLED=1 $(GO) test -count=1 ./...
 

@@ -75,7 +75,7 @@ func Deploy(ctx context.Context, o Options, f *spec.File, t Target) (_ *Report, 
 	if len(r.Plan.Steps) == 0 {
 		return r, nil
 	}
-	if _, err := s.Open(p.Cluster, holder(plan.Deploy)); err != nil {
+	if _, err := s.Open(ctx, p.Cluster, holder(plan.Deploy)); err != nil {
 		return r, err
 	}
 	return r, d.run(ctx, s, r)

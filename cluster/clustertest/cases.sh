@@ -63,14 +63,6 @@ stranger() {
   node_run "$1" ctr -n k8s.io images rm "$image" >/dev/null
 }
 
-seconds() { # seconds COMMAND...: runs it; its time goes to $took
-  local from status=0
-  from=$(date +%s.%N)
-  "$@" || status=$?
-  took=$(printf '%.1f' "$(echo "$(date +%s.%N) - $from" | bc)")
-  return $status
-}
-
 # runs ARG...: sealer run, with the lab's key; its report goes to a log.
 runs() {
   sealer run "$@" --pk "$HOME/.ssh/id_ed25519" --kubeconfig "$LAB/kubeconfig" >"$LAB/run.log" 2>&1 || { tail -n 40 "$LAB/run.log"; return 1; }

@@ -25,17 +25,26 @@
 lab_here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 lab_net=10.66.0
 
-# lab_able says why no lab can be made here, if so.
+# lab_able says why no lab can be made here, if so; lab_able_plain asks for
+# machines without systemd and containers alone.
 lab_able() {
-  [ "$(id -u)" = 0 ] || { echo "it needs root, for namespaces"; return 1; }
-  local p
-  for p in unshare nsenter setpriv ip nft iptables conntrack sshd ssh-keygen containerd runc xtables-nft-multi; do
-    command -v "$p" >/dev/null || { echo "$p is missing"; return 1; }
-  done
+  lab_able_plain && lab_has runc containerd iptables conntrack xtables-nft-multi || return 1
   [ -x /lib/systemd/systemd ] || { echo "systemd is missing"; return 1; }
   [ -d /sys/fs/cgroup/memory ] && [ -d /sys/fs/cgroup/systemd ] || { echo "the machine has no cgroup v1 hierarchies, the only ones that test nodes know"; return 1; }
+}
+
+lab_able_plain() {
+  [ "$(id -u)" = 0 ] || { echo "it needs root, for namespaces"; return 1; }
+  lab_has unshare nsenter setpriv ip nft sshd ssh-keygen bc || return 1
   grep -qw overlay /proc/filesystems || { echo "the kernel has no overlayfs"; return 1; }
   [ -e /proc/sys/net/bridge/bridge-nf-call-iptables ] || { echo "the kernel has no br_netfilter"; return 1; }
+}
+
+lab_has() { # lab_has PROGRAM...: names the first that is missing
+  local p
+  for p; do
+    command -v "$p" >/dev/null || { echo "$p is missing"; return 1; }
+  done
 }
 
 lab_hierarchies() { # the cgroup v1 hierarchies: "DIRECTORY OPTIONS"

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -93,15 +94,12 @@ func (rs Records) Open() []Record {
 	var open []Record
 	for _, r := range rs {
 		switch r.Event {
-		case Begin:
+		case Begin, End, Failed:
+			// A step that a dead process left begins anew.
+			open = slices.DeleteFunc(open, func(o Record) bool { return o.Step == r.Step })
+		}
+		if r.Event == Begin {
 			open = append(open, r)
-		case End, Failed:
-			for i, o := range open {
-				if o.Step == r.Step {
-					open = append(open[:i], open[i+1:]...)
-					break
-				}
-			}
 		}
 	}
 	return open

@@ -5,6 +5,10 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -23,6 +27,44 @@ func terminate(pid int) error {
 		return err
 	}
 	return nil
+}
+
+// end asks a process to end, or kills it; one that has ended is no error.
+func end(pid int, hard bool) error {
+	if !hard {
+		return terminate(pid)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return err
+	}
+	return nil
+}
+
+// processesOf returns the processes that have one of the variables, NAME=VALUE,
+// in their environment.
+func processesOf(variables []string) ([]int, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	var out []int
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		b, err := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
+		if err != nil {
+			continue // it has ended, or is another user's
+		}
+		for _, v := range strings.Split(string(b), "\x00") {
+			if slices.Contains(variables, v) {
+				out = append(out, pid)
+				break
+			}
+		}
+	}
+	return out, nil
 }
 
 // flock locks f until f is closed, and fails when another process has it.

@@ -18,6 +18,10 @@ func ownSession(*exec.Cmd) {}
 
 func terminate(int) error { return errors.ErrUnsupported }
 
+func end(int, bool) error { return errors.ErrUnsupported }
+
+func processesOf([]string) ([]int, error) { return nil, errors.ErrUnsupported }
+
 func flock(*os.File, bool) error { return errors.ErrUnsupported }
 
 func unmount(string) error { return errors.ErrUnsupported }

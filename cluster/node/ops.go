@@ -70,12 +70,12 @@ func (s *Server) Ops() map[string]wire.Handler {
 			}
 			return s.Look(ctx, q)
 		},
-		OpOpen: func(_ context.Context, in *wire.Incoming) (any, error) {
+		OpOpen: func(ctx context.Context, in *wire.Incoming) (any, error) {
 			var q OpenRequest
 			if err := in.Decode(&q); err != nil {
 				return nil, err
 			}
-			return s.Open(q.Cluster, q.Holder)
+			return s.Open(ctx, q.Cluster, q.Holder)
 		},
 		OpCheck: func(ctx context.Context, in *wire.Incoming) (any, error) {
 			var q CheckRequest
@@ -147,8 +147,8 @@ func (s *Server) opUndo(ctx context.Context, in *wire.Incoming) (any, error) {
 }
 
 // busyWait is how long Open waits for a lock whose session was cut: its process
-// may not have noticed yet.
-const busyWait = 5 * time.Second
+// may not have noticed yet, and gives the program that it runs 10 s to end.
+const busyWait = 12 * time.Second
 
 // acquire takes the lock, waiting a little for a holder that is about to end.
 func acquire(dir string, h journal.Holder) (*journal.Lock, error) {

@@ -33,7 +33,7 @@ func (pluginKind) Do(ctx context.Context, w *Work, args json.RawMessage) error {
 		req.Kubeconfig = w.Path(adminConf)
 	}
 	r := extend.Runner{
-		Log: w.Log, Dir: req.Rootfs, Env: []string{"PATH=" + filepath.Join(req.Rootfs, "bin") + ":" + w.path(), "ROOTFS=" + req.Rootfs},
+		Log: w.Log, Dir: req.Rootfs, Env: []string{"PATH=" + filepath.Join(req.Rootfs, "bin") + ":" + w.path(), "ROOTFS=" + req.Rootfs, w.mark(w.Step.ID)},
 	}
 	if host := filepath.Join(req.Rootfs, "bin", "sealer-sohost"); exists(host) {
 		r.SoHost = host

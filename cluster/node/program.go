@@ -22,6 +22,7 @@ type program struct {
 	Stdin  io.Reader
 	Stdout io.Writer // beside the log; nil for the log alone
 	Quiet  bool      // do not log stdout
+	Step   string    // the ID of the step that it belongs to; "" for an undo
 }
 
 // maxTail is how many lines of a program's output an error repeats.
@@ -31,13 +32,14 @@ const maxTail = 20
 // with the last of them when it fails. When ctx ends, the group is told to end,
 // and killed after ten seconds.
 func (w *Work) run(ctx context.Context, p program) error {
+	p.Step = w.Step.ID
 	return w.Machine.run(ctx, p, w.Log)
 }
 
 func (m *Machine) run(ctx context.Context, p program, log func(string)) error {
 	l := &lines{log: log}
 	cmd := exec.CommandContext(ctx, m.lookup(p.Args[0]), p.Args[1:]...)
-	cmd.Env = append(os.Environ(), p.Env...)
+	cmd.Env = append(append(os.Environ(), p.Env...), m.mark(p.Step))
 	if m.Root != "/" {
 		cmd.Env = append(cmd.Env, "SEALER_NODE_ROOT="+m.Root)
 	}

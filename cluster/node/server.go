@@ -145,7 +145,10 @@ var errClosed = errors.New("no cluster is open on this machine")
 
 // Open begins the work on a cluster: it takes the machine's lock and opens the
 // journal. The error wraps journal.ErrLocked when somebody else has it.
-func (s *Server) Open(cluster string, h journal.Holder) (journal.Records, error) {
+//
+// Programs that a session of the machine left running when it died are ended
+// first.
+func (s *Server) Open(ctx context.Context, cluster string, h journal.Holder) (_ journal.Records, err error) {
 	if cluster == "" || strings.ContainsAny(cluster, "/\x00") || cluster[0] == '.' || cluster == "overlay2" {
 		return nil, fmt.Errorf("cluster %q: no name for a cluster", cluster)
 	}
@@ -164,8 +167,11 @@ func (s *Server) Open(cluster string, h journal.Holder) (journal.Records, error)
 	if err != nil {
 		return nil, errors.Join(err, l.Release())
 	}
-	s.lock = l
-	s.machine = s.machineOf(cluster, j)
+	m := s.machineOf(cluster, j)
+	if err := m.endOrphans(ctx); err != nil {
+		return nil, errors.Join(err, j.Close(), l.Release())
+	}
+	s.lock, s.machine = l, m
 	return j.Records(), nil
 }
 

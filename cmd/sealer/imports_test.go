@@ -63,6 +63,7 @@ var allowed = map[string][]string{
 	"cluster/proof":         {"image", "registry/platform", "registry/ref", "registry/tree"},
 	// The programs of test clusters.
 	"cluster/clustertest/mkimages":          {"registry/registrytest"},
+	"cluster/clustertest/programs/api":      nil,
 	"cluster/clustertest/programs/pause":    nil,
 	"cluster/clustertest/programs/podnet":   nil,
 	"cluster/clustertest/programs/resolver": nil,

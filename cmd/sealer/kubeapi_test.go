@@ -137,13 +137,3 @@ func snapshot(ts *testscript.TestScript, neg bool, args []string) {
 	slices.Sort(lines)
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.Join(lines, "\n")+"\n"), 0o644))
 }
-
-// killrun N ARGS... runs "sealer ARGS..." and kills it, with all that it has
-// started and that is not a service, once N steps have ended or begun. It fails
-// when sealer ends well before.
-func killrun(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: killrun N ARGS...")
-	}
-	ts.Check(killAfter(ts, args[0], args[1:]))
-}

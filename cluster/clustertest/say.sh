@@ -1,0 +1,26 @@
+# How the scripts of this directory tell how it goes; sourced, not run.
+# shellcheck shell=bash disable=SC2154,SC2034
+step() { printf '\n== %s (%d s)\n' "$*" $((SECONDS - began)); }
+fail() { echo "   NOT SO: $*" >&2; exit 1; }
+must() { # must 'what is expected' COMMAND...
+  local what=$1
+  shift
+  "$@" || fail "$what"
+  echo "   ok: $what"
+}
+eventually() { # eventually 'what' COMMAND...: polls for three minutes
+  local what=$1 end=$((SECONDS + 180))
+  shift
+  until "$@" >/dev/null 2>&1; do
+    [ $SECONDS -lt $end ] || { "$@" || true; fail "$what"; }
+    sleep 0.2
+  done
+  echo "   ok: $what"
+}
+seconds() { # seconds COMMAND...: runs it; its time goes to $took
+  local from status=0
+  from=$(date +%s.%N)
+  "$@" || status=$?
+  took=$(printf '%.1f' "$(echo "$(date +%s.%N) - $from" | bc)")
+  return $status
+}
