@@ -141,23 +141,36 @@ func (w *Work) hasFile(name string, content []byte, mode fs.FileMode) (bool, err
 	return got == digestOf(content), err
 }
 
+// fresh is the name under which a new file or link is made before it is renamed
+// to path. It follows from path, so that the same step, or the undo of its
+// change, finds the rest of a process that was killed.
+func fresh(path string) string {
+	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".sealer-new")
+}
+
 // replaceFile writes a new file beside name and renames it.
 func (m *Machine) replaceFile(name string, r io.Reader, mode fs.FileMode) (err error) {
 	path := m.Path(name)
-	f, err := os.CreateTemp(filepath.Dir(path), ".sealer-*")
+	if err := ignoreAbsent(os.Remove(fresh(path))); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	f, err := os.OpenFile(fresh(path), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	defer func() {
 		if err != nil {
 			_ = f.Close()
-			err = errors.Join(fmt.Errorf("write %s: %w", name, err), os.Remove(f.Name()))
+			err = errors.Join(fmt.Errorf("write %s: %w", name, err), ignoreAbsent(os.Remove(f.Name())))
 		}
 	}()
 	if _, err := io.Copy(f, r); err != nil {
 		return err
 	}
-	return errors.Join(f.Chmod(mode), f.Sync(), f.Close(), os.Rename(f.Name(), path))
+	if err := errors.Join(f.Chmod(mode), f.Sync(), f.Close()); err != nil { // a file that is not whole stays beside
+		return err
+	}
+	return os.Rename(f.Name(), path)
 }
 
 // MkdirAll makes a directory of the machine and its parents. It records each
@@ -220,11 +233,15 @@ func (w *Work) Symlink(name, target string, replace bool) error {
 	if err := w.change(c); err != nil {
 		return err
 	}
-	tmp := w.Path(name) + ".sealer-new"
-	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("link %s: %w", name, err)
+	tmp := fresh(w.Path(name))
+	err = ignoreAbsent(os.Remove(tmp))
+	if err == nil {
+		err = os.Symlink(target, tmp)
 	}
-	if err := errors.Join(os.Symlink(target, tmp), os.Rename(tmp, w.Path(name))); err != nil {
+	if err == nil {
+		err = os.Rename(tmp, w.Path(name))
+	}
+	if err != nil {
 		return fmt.Errorf("link %s: %w", name, err)
 	}
 	return nil

@@ -68,8 +68,7 @@ func (m *Machine) undo(ctx context.Context, c journal.Change, say func(string)) 
 		}
 		return os.RemoveAll(m.Path(c.Name))
 	case journal.Block:
-		file, mark, _ := strings.Cut(c.Name, "#")
-		return m.putBlock(file, mark, nil)
+		return m.undoBlock(c)
 	case journal.Unit:
 		return m.Units.Stop(ctx, c.Name)
 	case journal.Sysctl:
@@ -124,6 +123,9 @@ func ignoreAbsent(err error) error {
 // the file belongs to the cluster that is deleted.
 func (m *Machine) undoFile(ctx context.Context, c journal.Change, say func(string)) error {
 	path := m.Path(c.Name)
+	if err := ignoreAbsent(os.Remove(fresh(path))); err != nil {
+		return err
+	}
 	now, err := os.Readlink(path)
 	if c.What == journal.File {
 		now, err = digestFile(path)
