@@ -19,6 +19,7 @@ import (
 	"github.com/clusterimage/sealer/cluster/plan"
 	"github.com/clusterimage/sealer/cluster/session"
 	"github.com/clusterimage/sealer/cluster/spec"
+	"github.com/clusterimage/sealer/cluster/spread"
 	"github.com/clusterimage/sealer/cluster/wire"
 )
 
@@ -32,6 +33,9 @@ type machine struct {
 	kube  string // its name in the cluster
 	// rootfs says that the image's files lie on it; set for a delete.
 	rootfs bool
+	// offer is how other machines fetch blobs from it, once offering is done.
+	offer    spread.Offer
+	offering sync.Once
 	// turn is held by the step that works on the machine: one at a time.
 	turn sync.Mutex
 }

@@ -80,7 +80,8 @@ type Report struct {
 	Ran     int   `json:"ran"`
 	Skipped int   `json:"skipped"`
 	Failed  int   `json:"failed"`
-	Sent    int64 `json:"sent"` // bytes of blobs
+	Sent    int64 `json:"sent"`   // bytes of blobs, by the engine
+	Spread  int64 `json:"spread"` // bytes of blobs, by machines to each other
 	// Kubeconfig is for the operator; empty when the cluster does not stand.
 	Kubeconfig []byte `json:"-"`
 	// Stands says that the control plane works, even if steps failed.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"slices"
@@ -14,12 +13,10 @@ import (
 	"sync"
 	"time"
 
-	digestpkg "github.com/opencontainers/go-digest"
-	"golang.org/x/sync/errgroup"
-
 	"github.com/clusterimage/sealer/cluster/node"
 	"github.com/clusterimage/sealer/cluster/plan"
 	"github.com/clusterimage/sealer/cluster/render"
+	"github.com/clusterimage/sealer/cluster/spread"
 	"github.com/clusterimage/sealer/cluster/wire"
 )
 
@@ -34,6 +31,8 @@ type runner struct {
 	failed   map[string]bool
 	material map[string]string // outputs of finished steps that later steps need, such as the join token
 	errs     map[string]error  // by host: the first failure
+
+	tracker spread.Tracker
 }
 
 // run runs all steps: each as soon as the steps that it needs have ended, and
@@ -228,48 +227,6 @@ func (x *runner) registrySecrets(m *machine) (map[string]string, error) {
 	}
 	p, err := x.state.registryCert(ca, m.name(), names)
 	return map[string]string{plan.SecretRegistryCert: string(p.cert), plan.SecretRegistryKey: string(p.key)}, err
-}
-
-// blobsAtOnce bounds the blobs that are on their way to one machine.
-const blobsAtOnce = 4
-
-// send brings the blobs that a machine lacks.
-func (x *runner) send(ctx context.Context, s plan.Step, m *machine) error {
-	var a plan.ImageArgs
-	if err := json.Unmarshal(s.Args, &a); err != nil {
-		return err
-	}
-	blobs := x.blobsOf(x.img, a.Descriptor.Digest.String())
-	var now plan.Node
-	q := node.LookRequest{Cluster: x.file.Cluster.Name, Blobs: digests(blobs)}
-	if err := m.conn.Call(ctx, node.OpLook, q, &now, wire.Streams{}); err != nil {
-		return err
-	}
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(blobsAtOnce)
-	for _, b := range blobs {
-		if slices.Contains(now.Missing, b.Digest) {
-			g.Go(func() error { return x.sendBlob(gctx, b, m) })
-		}
-	}
-	return g.Wait()
-}
-
-func (x *runner) sendBlob(ctx context.Context, b plan.Blob, m *machine) error {
-	f, err := x.img.store.OpenBlob(ctx, digestpkg.Digest(b.Digest))
-	if err != nil {
-		return err
-	}
-	q := node.BlobRequest{Digest: digestpkg.Digest(b.Digest), Size: b.Size}
-	err = m.conn.Call(ctx, node.OpBlob, q, nil, wire.Streams{Input: io.Reader(f)})
-	if err := errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("send %s: %w", b.Digest, err)
-	}
-	x.mu.Lock()
-	x.report.Sent += b.Size
-	x.mu.Unlock()
-	x.event(Event{Type: "sent", Host: m.name(), Text: b.Digest, Bytes: b.Size})
-	return nil
 }
 
 // kubeconfig fetches the operator's, from the first master.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/clusterimage/sealer/cluster/journal"
 	"github.com/clusterimage/sealer/cluster/plan"
+	"github.com/clusterimage/sealer/cluster/spread"
 	"github.com/clusterimage/sealer/cluster/wire"
 )
 
@@ -18,6 +19,8 @@ const (
 	OpOpen  = "open"  // OpenRequest -> journal.Records
 	OpCheck = "check" // CheckRequest -> []string, the IDs of the steps that are done
 	OpBlob  = "blob"  // BlobRequest, the blob as input
+	OpServe = "serve" // -> spread.Offer: other machines may fetch blobs
+	OpFetch = "fetch" // FetchRequest
 	OpStep  = "step"  // StepRequest -> StepResult; logs
 	OpUndo  = "undo"  // UndoRequest; logs
 	OpCerts = "certs" // CertsRequest -> []Cert
@@ -36,6 +39,12 @@ type OpenRequest struct {
 type BlobRequest struct {
 	Digest digest.Digest `json:"digest"`
 	Size   int64         `json:"size"`
+}
+
+// A FetchRequest says which blob another machine has.
+type FetchRequest struct {
+	BlobRequest
+	Peer spread.Peer `json:"peer"`
 }
 
 // A StepRequest asks for one step. Secrets are for this step alone.
@@ -90,6 +99,14 @@ func (s *Server) Ops() map[string]wire.Handler {
 				return nil, err
 			}
 			return nil, s.PutBlob(ctx, q.Digest, q.Size, in.Input())
+		},
+		OpServe: func(context.Context, *wire.Incoming) (any, error) { return s.Serve() },
+		OpFetch: func(ctx context.Context, in *wire.Incoming) (any, error) {
+			var q FetchRequest
+			if err := in.Decode(&q); err != nil {
+				return nil, err
+			}
+			return nil, s.Fetch(ctx, q)
 		},
 		OpWants: opWants,
 		OpCerts: func(_ context.Context, in *wire.Incoming) (any, error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,11 +11,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/opencontainers/go-digest"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
-
 	"github.com/clusterimage/sealer/cluster/journal"
 	"github.com/clusterimage/sealer/cluster/plan"
+	"github.com/clusterimage/sealer/cluster/spread"
 	"github.com/clusterimage/sealer/store"
 )
 
@@ -44,7 +41,8 @@ type Server struct {
 	mu      sync.Mutex
 	lock    *journal.Lock
 	machine *Machine
-	blobs   *store.Store // open while blobs come
+	blobs   *store.Store // open while blobs come or go
+	peers   *spread.Server
 }
 
 // NewServer makes a Server.
@@ -196,6 +194,9 @@ func (s *Server) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var errs []error
+	if s.peers != nil {
+		errs = append(errs, s.peers.Close())
+	}
 	if s.blobs != nil {
 		errs = append(errs, s.blobs.Close())
 	}
@@ -205,7 +206,7 @@ func (s *Server) Close() error {
 	if s.lock != nil {
 		errs = append(errs, s.lock.Release())
 	}
-	s.blobs, s.machine, s.lock = nil, nil, nil
+	s.peers, s.blobs, s.machine, s.lock = nil, nil, nil, nil
 	return errors.Join(errs...)
 }
 
@@ -234,25 +235,6 @@ func (s *Server) Check(ctx context.Context, q CheckRequest) ([]string, error) {
 		}
 	}
 	return done, nil
-}
-
-// PutBlob writes a blob into the machine's store.
-func (s *Server) PutBlob(ctx context.Context, d digest.Digest, size int64, r io.Reader) error {
-	s.mu.Lock()
-	if s.blobs == nil {
-		b, err := store.Open(s.o.Store, store.Options{})
-		if err != nil {
-			s.mu.Unlock()
-			return err
-		}
-		s.blobs = b
-	}
-	b := s.blobs
-	s.mu.Unlock()
-	return b.PutBlob(ctx, ocispec.Descriptor{Digest: d, Size: size}, func(w io.Writer) error {
-		_, err := io.Copy(w, r)
-		return err
-	})
 }
 
 // Run runs one step and returns the records that the step wrote into the

@@ -59,22 +59,51 @@ func (p *Plan) Bytes() int64 {
 	return n
 }
 
-// Without returns the plan without the steps that are done: the steps that need
-// them need them no more.
+// Without returns the plan without the steps that are done. A step that needs one
+// of them needs instead the steps that this one needed: on a machine whose image
+// is to come while its next step is done already, the step after that still waits
+// for the image.
 func (p *Plan) Without(done map[string]bool) *Plan {
 	out := *p
 	out.Steps = nil
+	left := map[string]Step{} // the done steps with the needs that stay
 	for _, s := range p.Steps {
+		var needs, after []string
+		for _, id := range s.Needs {
+			if !done[id] {
+				needs = append(needs, id)
+				continue
+			}
+			needs = append(needs, left[id].Needs...)
+			after = append(after, left[id].After...)
+		}
+		for _, id := range s.After {
+			if !done[id] {
+				after = append(after, id)
+				continue
+			}
+			after = append(append(after, left[id].Needs...), left[id].After...)
+		}
+		s.Needs, s.After = distinct(needs), distinct(after)
 		if done[s.ID] {
 			out.Done++
+			left[s.ID] = s
 			continue
 		}
-		isDone := func(id string) bool { return done[id] }
-		s.Needs = slices.DeleteFunc(slices.Clone(s.Needs), isDone)
-		s.After = slices.DeleteFunc(slices.Clone(s.After), isDone)
 		out.Steps = append(out.Steps, s)
 	}
 	return &out
+}
+
+// distinct keeps the first of equal words.
+func distinct(words []string) []string {
+	var out []string
+	for _, w := range words {
+		if !slices.Contains(out, w) {
+			out = append(out, w)
+		}
+	}
+	return out
 }
 
 // Check reports every fault of the graph: a step whose ID is not its digest, two

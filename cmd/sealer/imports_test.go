@@ -59,6 +59,7 @@ var allowed = map[string][]string{
 	"cluster/host":          nil,
 	"cluster/host/hosttest": {"cluster/host"},
 	"cluster/wire":          nil,
+	"cluster/spread":        nil,
 	"cluster/kube":          nil,
 	"cluster/proof":         {"image", "registry/platform", "registry/ref", "registry/tree"},
 	// The programs of test clusters.
@@ -76,12 +77,12 @@ var allowed = map[string][]string{
 	"cluster/journal": nil,
 	"cluster/plan":    {"cluster/spec", "cluster/journal", "cluster/extend"},
 	"cluster/node": {
-		"cluster/spec", "cluster/plan", "cluster/journal", "cluster/render", "cluster/kubeadm", "cluster/extend", "cluster/wire", "cluster/kube",
+		"cluster/spec", "cluster/plan", "cluster/journal", "cluster/render", "cluster/kubeadm", "cluster/extend", "cluster/wire", "cluster/kube", "cluster/spread",
 		"store", "image", "layer", "rootfs", "registry", "registry/ref", "registry/tree", "registry/platform",
 	},
 	"cluster": {
 		"cluster/spec", "cluster/host", "cluster/session", "cluster/facts", "cluster/preflight", "cluster/fleet", "cluster/wire", "cluster/plan", "cluster/journal", "cluster/kubeadm", "cluster/render",
-		"cluster/extend", "cluster/proof", "cluster/kube", "cluster/node",
+		"cluster/extend", "cluster/proof", "cluster/kube", "cluster/node", "cluster/spread",
 		"store", "image", "rootfs", "registry", "registry/ref", "registry/tree", "registry/platform",
 	},
 }

@@ -54,3 +54,65 @@ case_shell() {
   export -f node_run node_ssh node_ssh_in node_state node_up node_down node_kill node_pid node_ready
   bash --norc -i
 }
+
+# slow NODE...: 100 Mbit/s in each direction.
+slow() {
+  local n
+  for n; do
+    tc qdisc replace dev "v-$n" root tbf rate 100mbit burst 256kb latency 200ms
+    ip netns exec "$n" tc qdisc replace dev eth0 root tbf rate 100mbit burst 256kb latency 200ms
+  done
+}
+tx() { ip -s link show dev "$1" | awk 'tx {print $1; exit} /TX:/ {tx = 1}'; }
+sent() { tx br0; }     # by this machine, to all others
+got() { tx "v-$1"; }   # by a machine, from all others
+
+# SIZE is the megabytes of the image; MODE=star is the way without spreading.
+case_spread() {
+  local size=${SIZE:-64} all from to one n
+  step "20 machines with 100 Mbit/s, an image of $size MB"
+  context "$size" "big:v1"
+  machines 20
+  # shellcheck disable=SC2046
+  slow $(seq -f n%g 1 20)
+  cat > "$LAB/Clusterfile" <<FILE
+apiVersion: sealer.io/v2
+kind: Cluster
+metadata:
+  name: my-cluster
+spec:
+  image: big:v1
+  distribution: {mode: ${MODE:-auto}}
+  hosts:
+  - {ips: [$lab_net.11], roles: [master]}
+  - {ips: [$lab_net.12-$lab_net.30], roles: [node]}
+FILE
+  sealer check --pre -f "$LAB/Clusterfile" --pk "$HOME/.ssh/id_ed25519" $skip >"$LAB/check.log" 2>&1 || true # brings sealer to them
+  from=$(sent) one=$(got n20)
+  seconds applies
+  to=$(sent)
+  all=$((size << 20))
+  echo "   sealer apply took $took s: $(tail -n 1 "$LAB/run.log")"
+  echo "   this machine sent $(((to - from) / 1000)) kB to 20 machines: $(echo "scale=2; ($to - $from) / $all" | bc) copies of $((all / 1000)) kB; n20 got $((($(got n20) - one) / 1000)) kB"
+  step "The same command again"
+  from=$(sent)
+  seconds applies
+  echo "   it took $took s and sent $((($(sent) - from) / 1000)) kB in all: $(tail -n 1 "$LAB/run.log")"
+  step "One layer of 10 MB changed"
+  mkdir "$LAB/change"
+  head -c 10M /dev/urandom > "$LAB/change/file"
+  printf 'FROM big:v1\nCOPY file etc\n' > "$LAB/change/Kubefile"
+  sealer build -q --scan=off -t big:v2 "$LAB/change" >/dev/null
+  sed -i 's/big:v1/big:v2/' "$LAB/Clusterfile"
+  for n in n1 n20; do got "$n" > "$LAB/$n.got"; done
+  seconds applies
+  echo "   it took $took s: $(tail -n 1 "$LAB/run.log")"
+  for n in n1 n20; do
+    echo "   $n got $((($(got "$n") - $(cat "$LAB/$n.got")) / 1000)) kB, with all of TCP, SSH and TLS"
+  done
+  deletes
+}
+
+applies() {
+  sealer apply -f "$LAB/Clusterfile" --pk "$HOME/.ssh/id_ed25519" --kubeconfig "$LAB/kubeconfig" --no-proof --yes $skip >"$LAB/run.log" 2>&1 || { tail -n 40 "$LAB/run.log"; return 1; }
+}

@@ -23,7 +23,7 @@ type preFlags struct {
 }
 
 func (o *preFlags) skipFlag(f *pflag.FlagSet) {
-	f.StringArrayVar(&o.skip, "skip-check", nil, "leave this check of --pre out; again for more (a Preflight document says the reason, too)")
+	f.StringSliceVar(&o.skip, "skip-check", nil, "leave this check of --pre out; several with commas (a Preflight document says the reason, too)")
 }
 
 // checkPre looks at the machines of a Clusterfile and changes nothing.

@@ -196,7 +196,11 @@ func (a *app) applied(ctx context.Context, o cluster.Options, f *spec.File, c *e
 	if r.Ran+r.Skipped == 0 {
 		printf(a.Out, "Cluster %s is as it should be: nothing was changed.\n", f.Cluster.Name)
 	} else {
-		printf(a.Out, "Cluster %s runs: %d steps done, %s sent.\n", f.Cluster.Name, r.Ran, size(r.Sent))
+		passed := ""
+		if r.Spread > 0 {
+			passed = ", " + size(r.Spread) + " by machines to each other"
+		}
+		printf(a.Out, "Cluster %s runs: %d steps done, %s sent%s.\n", f.Cluster.Name, r.Ran, size(r.Sent), passed)
 	}
 	if c.noProof {
 		return nil
