@@ -96,7 +96,7 @@ func (e *engine) begin(ctx context.Context, m *machine) error {
 		args = append(slices.Clone(args), e.LocalArgs...)
 	}
 	conn, err := session.Open(ctx, m.host, session.Options{
-		Own: e.own, Args: args, Hello: wire.Hello{OS: runtime.GOOS, Arch: runtime.GOARCH, UID: os.Getuid(), PID: os.Getpid()},
+		Own: e.own, Program: e.program, Args: args, Hello: wire.Hello{OS: runtime.GOOS, Arch: runtime.GOARCH, UID: os.Getuid(), PID: os.Getpid()},
 		Copied: func(n int64) { e.event(Event{Type: "sent", Host: m.name(), Text: "sealer", Bytes: n}) },
 	})
 	if err != nil {
@@ -152,7 +152,7 @@ func (e *engine) look(ctx context.Context, img *source) ([]plan.Node, error) {
 			return err
 		}
 		var err error
-		if n.Facts, err = facts.Ask(ctx, m.conn, m.name(), facts.Options{Fsync: e.measure && m.Master()}); err != nil {
+		if n.Facts, err = facts.Ask(ctx, m.conn, m.name(), facts.Options{Fsync: e.measure && m.Master() && !slices.Contains(n.Clusters, q.Cluster)}); err != nil {
 			return err
 		}
 		n.Local = m.local

@@ -112,11 +112,13 @@ type engine struct {
 	machines []*machine // the masters first
 	fleet    *fleet.Fleet
 	measure  bool // how fast the masters\' disks are
-	own      *session.Program
-	work     []extend.Work // of the plugins
-	apiPort  int
-	apps     []*part
-	parts    map[string]*part // by generation: whose files they are
+	// program is sealer for machines of another architecture; nil has none.
+	program func(goos, goarch string) (*session.Program, error)
+	own     *session.Program
+	work    []extend.Work // of the plugins
+	apiPort int
+	apps    []*part
+	parts   map[string]*part // by generation: whose files they are
 }
 
 func (e *engine) event(ev Event) {
@@ -165,6 +167,7 @@ func Apply(ctx context.Context, o Options, f *spec.File) (_ *Report, err error) 
 	if err := e.openApps(ctx); err != nil {
 		return nil, err
 	}
+	e.program, e.measure = img.program, true
 	if err := e.connect(ctx); err != nil {
 		return nil, err
 	}

@@ -29,6 +29,9 @@ func Preflight(ctx context.Context, o Options, f *spec.File) (_ preflight.Report
 		}
 		defer func() { err = errors.Join(err, img.Close()) }()
 	}
+	if img.stored != nil {
+		e.program = img.program
+	}
 	defer e.disconnect()
 	if err := e.connect(ctx); err != nil {
 		return preflight.Report{}, err

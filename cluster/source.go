@@ -2,9 +2,12 @@ package cluster
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -13,6 +16,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/clusterimage/sealer/cluster/plan"
+	"github.com/clusterimage/sealer/cluster/session"
 	"github.com/clusterimage/sealer/cluster/spec"
 	"github.com/clusterimage/sealer/image"
 	"github.com/clusterimage/sealer/rootfs"
@@ -152,6 +156,35 @@ func (s *source) version() string {
 		return meta.Version
 	}
 	return s.stored.Config.Labels["cluster.alpha.sealer.io/cluster-runtime-version"]
+}
+
+// programFile is the image's own sealer, for machines whose architecture is not
+// the engine's.
+const programFile = "bin/sealer"
+
+// program returns the image's sealer when it is for such machines; nil without
+// one.
+func (s *source) program(goos, goarch string) (*session.Program, error) {
+	if !s.has(programFile) || goos != "linux" || goarch != s.Arch {
+		return nil, nil
+	}
+	open := func() (io.ReadCloser, error) { return s.files.Open(programFile) }
+	f, err := open()
+	if err != nil {
+		return nil, err
+	}
+	h := sha256.New()
+	_, err = io.Copy(h, f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, fmt.Errorf("%s of image %s: %w", programFile, s.Name, err)
+	}
+	return &session.Program{OS: goos, Arch: goarch, Digest: "sha256:" + hex.EncodeToString(h.Sum(nil)), Open: open}, nil
+}
+
+// has says whether the image has a file.
+func (s *source) has(name string) bool {
+	_, ok := s.Files[name]
+	return ok
 }
 
 // documents are kubeadm's documents that the image brings.

@@ -141,12 +141,14 @@ func (o Options) program(m machine) (*Program, error) {
 
 // installScript unpacks its input to $1/$2 and checks the SHA-256 of the result
 // against $3. The further words are the unpacking program. Partial files that a
-// cut connection left are removed after a day.
+// cut connection left are removed after a day, other versions of the program after
+// a month: units run copies of their own.
 const installScript = `set -eu
 dir=$1 name=$2 sum=$3; shift 3
 umask 022
 mkdir -p "$dir"
 find "$dir" -name '.sealer-*' -mtime +0 -exec rm -f {} + || :
+find "$dir" -name 'sealer-*' ! -name "$name" -mtime +30 -exec rm -f {} + || :
 part=$dir/.$name.$$
 trap 'rm -f "$part"' EXIT
 "$@" >"$part"
