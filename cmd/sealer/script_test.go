@@ -39,7 +39,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("SEALER_ROOT", filepath.Join(e.WorkDir, ".store"))
 			e.Setenv("REPO", repo)
-			e.Setenv("CRASHES", cmp.Or(os.Getenv("SEALER_CRASH"), "12"))
+			e.Setenv("CRASHES", cmp.Or(os.Getenv("SEALER_CRASH"), "9"))
 			if cache, err := os.UserCacheDir(); err == nil { // a compiler in a script starts warm
 				e.Setenv("GOCACHE", cmp.Or(os.Getenv("GOCACHE"), filepath.Join(cache, "go-build")))
 			}
