@@ -94,6 +94,7 @@ commands, and a registry with every container image that will be pulled.
 		a.diagnose(),
 		a.diff(),
 		a.exec(),
+		a.export(),
 		a.gen(),
 		a.images(),
 		a.initialise(),
