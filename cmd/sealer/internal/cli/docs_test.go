@@ -46,6 +46,38 @@ func TestCommandsOfThePages(t *testing.T) {
 	}
 }
 
+// link finds the target of a Markdown link, without its anchor.
+var link = regexp.MustCompile(`\]\(([^)#]+)`)
+
+// Every link between the pages leads to a file.
+func TestLinksOfThePages(t *testing.T) {
+	t.Parallel()
+	root := "../../../.."
+	pages, err := filepath.Glob(root + "/docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := 0
+	for _, page := range append(pages, root+"/README.md", root+"/CONTRIBUTING.md") {
+		b, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(b), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			links++
+			if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
+				t.Errorf("%s: a link leads to %s: %v", filepath.Base(page), m[1], err)
+			}
+		}
+	}
+	if links < 50 {
+		t.Errorf("%d links found; is the pages' form another?", links)
+	}
+}
+
 // codeOf returns the lines of code blocks and the code inside lines. Continued
 // lines are joined.
 func codeOf(page string) []string {
