@@ -129,7 +129,11 @@ func (c *Conn) Close() error {
 // says whether all have. The Conn has ended before: their contexts are done.
 func (c *Conn) Drain(d time.Duration) bool {
 	all := make(chan struct{})
+	// A call that is being admitted right now is counted before the wait begins;
+	// all later ones see that the Conn has ended.
+	c.mu.Lock()
 	go func() { c.handlers.Wait(); close(all) }()
+	c.mu.Unlock()
 	select {
 	case <-all:
 		return true

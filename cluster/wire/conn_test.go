@@ -195,6 +195,39 @@ func TestConnectionEnds(t *testing.T) {
 	}
 }
 
+// The process of a Conn is told to end while its peer goes on calling.
+func TestDrainBesideCalls(t *testing.T) {
+	t.Parallel()
+	for range 50 {
+		a, b := net.Pipe()
+		ctx, cancel := context.WithCancel(t.Context())
+		made := make(chan *Conn, 1)
+		go func() {
+			near, err := New(t.Context(), a, a, a.Close, Options{})
+			if err != nil {
+				t.Error(err)
+			}
+			made <- near
+		}()
+		far, err := New(ctx, b, b, b.Close, Options{Ops: testOps()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		near := <-made
+		var callers sync.WaitGroup
+		for range 8 {
+			callers.Go(func() { _ = near.Call(t.Context(), "hang", nil, nil, Streams{}) })
+		}
+		go cancel()
+		<-far.Done()
+		if !far.Drain(10 * time.Second) {
+			t.Error("an operation goes on")
+		}
+		callers.Wait()
+		near.Close()
+	}
+}
+
 // peer writes raw bytes to a Conn that serves the test's operations and returns
 // why the Conn ended.
 func peer(t *testing.T, raw []byte) error {
