@@ -16,7 +16,7 @@ import (
 	"github.com/clusterimage/sealer/layer"
 )
 
-// content is what the archives of the tests hold: not a multiple of any part's size.
+// content is packed by the tests. Its length is no multiple of any part's size.
 var content = func() []byte {
 	var b bytes.Buffer
 	for i := range 2000 {

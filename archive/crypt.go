@@ -69,9 +69,9 @@ func identities(files []string) ([]age.Identity, error) {
 	return all, nil
 }
 
-// decrypt returns the content of r, an age file or not; the keys are those of
-// files. Of a file that is not encrypted, keys are an error: somebody may have put
-// another one in its place.
+// decrypt returns the content of r, decrypted with the keys in files where r is
+// an age file. Keys for a file that is not encrypted are an error: somebody may
+// have replaced the encrypted file.
 func decrypt(r io.Reader, files []string) (io.Reader, error) {
 	b := bufio.NewReaderSize(r, 128<<10)
 	head, err := b.Peek(max(len(ageIntro), len(armor.Header)))

@@ -3,5 +3,5 @@
 //
 // [Create] and [Stream] write, [Read] reads whichever it is given: a file, parts, the
 // directory with the parts, a directory that is an OCI image layout, a pipe. The
-// order of the forms is tar, zstd, age, parts. What the tar holds is package store's.
+// order of the forms is tar, zstd, age, parts. Package store defines the content of the tar.
 package archive

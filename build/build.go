@@ -66,8 +66,8 @@ func Build(ctx context.Context, s *store.Store, c *remote.Client, o Options) (_ 
 
 // Check reports all faults of the Kubefile and the build context at once. It
 // writes nothing and asks no registry: FROM is looked for in the store alone.
-// Parts that depend on a missing base are not judged. The warnings are those of
-// a build.
+// Parts that depend on a missing base are not judged. A build gives the same
+// warnings.
 func Check(ctx context.Context, s *store.Store, o Options) (warnings []string, err error) {
 	o.Offline = true
 	b, err := newBuilder(s, nil, o)

@@ -14,12 +14,12 @@ import (
 	"github.com/clusterimage/sealer/registry/chart"
 )
 
-// maxAdditions bounds what is added to the charts of one build, in bytes: each is
-// read into memory.
+// maxAdditions bounds the bytes of all dependencies that one build adds to its
+// charts, because each dependency is read into memory.
 const maxAdditions = 512 << 20
 
-// A chartAnswer is what discovery was told about a chart from elsewhere. A cached
-// scan holds while the answers are the same.
+// A chartAnswer records the answer that discovery got about a chart from
+// elsewhere. A cached scan is valid while the answers are the same.
 type chartAnswer struct {
 	Source string
 	Pin    chart.Pin
