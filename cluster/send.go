@@ -35,10 +35,7 @@ func (x *runner) send(ctx context.Context, s plan.Step, m *machine) error {
 	if err := json.Unmarshal(s.Args, &a); err != nil {
 		return err
 	}
-	blobs := x.img.Layers
-	if a.Descriptor.Digest == x.img.full.Digest {
-		blobs = append(slices.Clone(blobs), x.img.Registry...)
-	}
+	blobs := x.blobsOf(x.img, a.Descriptor.Digest.String())
 	var now plan.Node
 	q := node.LookRequest{Cluster: x.file.Cluster.Name, Blobs: digests(blobs)}
 	if err := m.conn.Call(ctx, node.OpLook, q, &now, wire.Streams{}); err != nil {

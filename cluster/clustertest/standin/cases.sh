@@ -42,6 +42,13 @@ case_twenty() {
   step "The same command again"
   seconds runs standin:v1 -m $lab_net.11-$lab_net.13 -n $lab_net.14-$lab_net.30
   must "nothing was changed, in $took s" grep -q 'nothing was changed' "$LAB/run.log"
+  step "An application comes to the cluster"
+  mkdir "$LAB/app"
+  head -c 1M /dev/urandom > "$LAB/app/goods"
+  printf 'FROM scratch\nCOPY goods etc\nCMD wc -c < etc/goods >> /var/log/guest\n' > "$LAB/app/Kubefile"
+  sealer build -q --scan=off -t shop:v1 "$LAB/app" >/dev/null
+  seconds sealer run shop:v1 --pk "$HOME/.ssh/id_ed25519" --no-proof --yes >"$LAB/app.log" 2>&1 || { tail -n 40 "$LAB/app.log"; fail "sealer run of an application"; }
+  must "its files are on the first master, and its command ran, in $took s" test "$(tail -n 1 "$LAB/nodes/n1/var/log/guest")" = 1048576
   step "sealer delete --all"
   seconds deletes
   echo "   sealer delete took $took s"
