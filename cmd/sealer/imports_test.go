@@ -29,6 +29,7 @@ var allowed = map[string][]string{
 	"registry":          {"registry/tree", "registry/ref", "registry/platform"},
 	"image/imagetest":   {"image"},
 	"image/inventory":   nil,
+	"image/sbom":        {"registry/tree"},
 	"archive":           {"layer"},
 	"image":             {"registry/tree", "registry/ref", "registry/platform"},
 	"layer":             nil,
