@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/clusterimage/sealer/image"
+	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/registry/tree"
 )
 
@@ -159,12 +160,16 @@ func (s *Store) needs(ctx context.Context, n *need, entry ocispec.Descriptor) er
 // layerIDs returns the IDs of the layers of the manifest desc, whose config is
 // config.
 func (s *Store) layerIDs(ctx context.Context, desc, config ocispec.Descriptor) ([]digest.Digest, error) {
-	if config.MediaType != image.MediaTypeConfig {
-		img, err := s.readImage(ctx, desc)
-		if err != nil {
-			return nil, err
+	if platform.IsConfig(config.MediaType) { // one that is no ClusterImage, too: it is in the index
+		img := &Image{ManifestDescriptor: desc}
+		err := s.readJSON(ctx, desc, maxManifest, &img.Manifest)
+		if err == nil {
+			err = s.readContent(ctx, img)
 		}
-		return img.LayerIDs(), nil
+		return img.LayerIDs(), err
+	}
+	if config.MediaType != image.MediaTypeConfig {
+		return nil, nil // of another artifact nothing is unpacked
 	}
 	b, err := s.ReadBlob(ctx, config.Digest, maxConfig)
 	if err != nil {

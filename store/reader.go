@@ -151,26 +151,9 @@ func (r *reader) manifests(ctx context.Context, desc ocispec.Descriptor) ([]ocis
 	return out, &idx, nil
 }
 
-// accept refuses the manifest desc when it is no ClusterImage's; see
-// image.Accept.
-func (r *reader) accept(ctx context.Context, desc ocispec.Descriptor) error {
-	var m ocispec.Manifest
-	if err := r.readJSON(ctx, desc, maxManifest, &m); err != nil {
-		return fmt.Errorf("manifest: %w", err)
-	}
-	err := image.Accept(&m, func() ([]byte, error) { return r.ReadBlob(ctx, m.Config.Digest, maxConfig) })
-	if errors.Is(err, image.ErrForeign) {
-		return fmt.Errorf("manifest %s: %w: %w", desc.Digest, ErrInvalid, err)
-	}
-	return err
-}
-
-// whole reads the image whose manifest is desc and makes sure that it is a
-// ClusterImage's and that all its blobs are there.
+// whole reads the image whose manifest is desc and makes sure that all its blobs
+// are there.
 func (r *reader) whole(ctx context.Context, desc ocispec.Descriptor) (*Image, error) {
-	if err := r.accept(ctx, desc); err != nil {
-		return nil, err
-	}
 	img, err := r.readImage(ctx, desc)
 	if err != nil {
 		return nil, err
@@ -185,41 +168,53 @@ func (r *reader) whole(ctx context.Context, desc ocispec.Descriptor) (*Image, er
 }
 
 // readImage reads the image whose manifest is desc: all but the names that index.json
-// says of it.
+// says of it. Every command that uses an image reads it here, so that an image that
+// is no ClusterImage, which an older version or a hand put into the store, is
+// refused by all of them with one error, which wraps image.ErrForeign.
 func (r *reader) readImage(ctx context.Context, desc ocispec.Descriptor) (*Image, error) {
 	img := &Image{ManifestDescriptor: desc}
 	if err := r.readJSON(ctx, desc, maxManifest, &img.Manifest); err != nil {
 		return nil, fmt.Errorf("manifest: %w", err)
 	}
 	m := &img.Manifest
+	err := image.Accept(m, func() ([]byte, error) { return r.ReadBlob(ctx, m.Config.Digest, maxConfig) })
+	if err == nil {
+		err = r.readContent(ctx, img)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return img, nil
+}
+
+// readContent fills in img all but Manifest and ManifestDescriptor.
+func (r *reader) readContent(ctx context.Context, img *Image) error {
+	desc, m := img.ManifestDescriptor, &img.Manifest
 	for _, d := range append([]ocispec.Descriptor{m.Config}, m.Layers...) {
 		if err := checkDigest(d.Digest); err != nil {
-			return nil, fmt.Errorf("manifest %s: %w", desc.Digest, err)
+			return fmt.Errorf("manifest %s: %w", desc.Digest, err)
 		}
 	}
-	switch m.Config.MediaType {
-	case image.MediaTypeConfig:
+	if m.Config.MediaType == image.MediaTypeConfig {
 		if err := r.readJSON(ctx, m.Config, maxConfig, &img.Config); err != nil {
-			return nil, fmt.Errorf("config: %w", err)
+			return fmt.Errorf("config: %w", err)
 		}
-	case ocispec.MediaTypeImageConfig, platform.MediaTypeDockerConfig:
+	} else {
 		img.Plain = true
 		var c ocispec.Image
 		if err := r.readJSON(ctx, m.Config, maxConfig, &c); err != nil {
-			return nil, fmt.Errorf("config: %w", err)
+			return fmt.Errorf("config: %w", err)
 		}
 		var err error
 		if img.Config, err = image.FromPlain(m, &c); err != nil {
-			return nil, fmt.Errorf("manifest %s: %w: %w", desc.Digest, ErrInvalid, err)
+			return fmt.Errorf("manifest %s: %w: %w", desc.Digest, ErrInvalid, err)
 		}
-	default:
-		return nil, fmt.Errorf("manifest %s: %w: it is no ClusterImage: its config is a %q", desc.Digest, ErrInvalid, m.Config.MediaType)
 	}
 	if err := r.readLayers(ctx, img); err != nil {
-		return nil, fmt.Errorf("manifest %s: %w", desc.Digest, err)
+		return fmt.Errorf("manifest %s: %w", desc.Digest, err)
 	}
 	img.Size = imageSize(desc, m)
-	return img, nil
+	return nil
 }
 
 // readLayers fills in Layers and Documents.

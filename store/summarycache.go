@@ -26,7 +26,7 @@ type summaryCache struct {
 }
 
 // summaryVersion is the version of the form of a summaryCache.
-const summaryVersion = 1
+const summaryVersion = 2
 
 // A cachedImage is the platforms of an image: a manifest, or those of an index.
 type cachedImage []cachedPlatform

@@ -33,8 +33,9 @@ func Names(from ref.Reference) []ref.Reference {
 
 // Pull brings the image from its registry into the store and commits it under
 // Names. Content that the store has is not asked for again. An artifact that is no
-// ClusterImage is refused before its layers are fetched. Pull returns the
-// descriptor of the manifest or image index. No name changes when it fails.
+// ClusterImage is refused before its layers are fetched, and leaves nothing in the
+// store. Pull returns the descriptor of the manifest or image index. No name
+// changes when it fails.
 func Pull(ctx context.Context, s *store.Store, c *remote.Client, from ref.Reference, o remote.PullOptions) (ocispec.Descriptor, error) {
 	return pull(ctx, s, c, from, o, nil)
 }
@@ -43,14 +44,14 @@ func Pull(ctx context.Context, s *store.Store, c *remote.Client, from ref.Refere
 // checks nothing.
 func pull(ctx context.Context, s *store.Store, c *remote.Client, from ref.Reference, o remote.PullOptions, check func(context.Context, digest.Digest) error) (ocispec.Descriptor, error) {
 	var checked digest.Digest
-	o.Accept = func(ctx context.Context, content *remote.Content) error {
+	o.Accept = func(ctx context.Context, sink remote.Sink, content *remote.Content) error {
 		if check != nil {
 			if err := check(ctx, content.Descriptor.Digest); err != nil {
 				return err
 			}
 			checked = content.Descriptor.Digest
 		}
-		return accept(ctx, s, c, from, content)
+		return accept(ctx, sink, c, from, content)
 	}
 	o.Record = Record(s)
 	if known, err := s.Named(from); err == nil { // else all is asked for
@@ -73,7 +74,7 @@ func pull(ctx context.Context, s *store.Store, c *remote.Client, from ref.Refere
 
 // accept refuses content that is no ClusterImage; see image.Accept. Of an index,
 // entries without a platform, such as attestations, are not judged.
-func accept(ctx context.Context, s *store.Store, c *remote.Client, from ref.Reference, content *remote.Content) error {
+func accept(ctx context.Context, s remote.Sink, c *remote.Client, from ref.Reference, content *remote.Content) error {
 	for _, d := range content.Manifests {
 		if platform.IsIndex(d.MediaType) || len(content.Manifests) > 1 && (d.Platform == nil || d.Platform.OS == "unknown") {
 			continue

@@ -13,11 +13,9 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"github.com/clusterimage/sealer/image"
 	"github.com/clusterimage/sealer/registry"
 	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/registry/ref"
-	"github.com/clusterimage/sealer/registry/remote"
 	"github.com/clusterimage/sealer/store"
 )
 
@@ -156,9 +154,6 @@ func (v *Service) read(ctx context.Context) (served, error) {
 			return served{}, err
 		}
 		for _, im := range images {
-			if err := acceptImage(ctx, v.store, im); err != nil {
-				return served{}, fmt.Errorf("serve %s: %w", name, err)
-			}
 			out.add(im)
 		}
 		out.names = append(out.names, name)
@@ -189,21 +184,12 @@ func (v *Service) readAll(ctx context.Context) (served, error) {
 		if len(im.Names) > 0 {
 			name = im.Names[0]
 		}
-		if err := acceptImage(ctx, v.store, im); err != nil {
-			out.skipped = append(out.skipped, fmt.Errorf("image %s: %w", name, err))
-			continue
-		}
 		out.add(im)
 		if !slices.Contains(out.names, name) {
 			out.names = append(out.names, name)
 		}
 	}
 	return out, nil
-}
-
-// acceptImage refuses an image in the store that is no ClusterImage.
-func acceptImage(ctx context.Context, s *store.Store, im *store.Image) error {
-	return image.Accept(&im.Manifest, func() ([]byte, error) { return s.ReadBlob(ctx, im.Manifest.Config.Digest, remote.MaxManifest) })
 }
 
 func (v *served) add(im *store.Image) {

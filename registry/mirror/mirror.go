@@ -170,7 +170,7 @@ func Mirror(ctx context.Context, c *remote.Client, sink remote.Sink, reqs []Requ
 // Plan does the work of Mirror up to the first layer and writes nothing to sink.
 // It reads manifests from sink if sink has them, else from the registries.
 func Plan(ctx context.Context, c *remote.Client, sink remote.Sink, reqs []Request, o Options) (*Result, error) {
-	e := newEngine(c, &countingSink{Sink: &planSink{Sink: sink}}, reqs, o)
+	e := newEngine(c, &countingSink{Sink: &remote.Staged{Sink: sink}}, reqs, o)
 	if err := e.resolve(ctx); err != nil {
 		return e.result, err
 	}

@@ -59,69 +59,6 @@ func (s *countingSink) total() Count {
 	return s.count
 }
 
-// planSink keeps the blobs written to it in memory: manifests and configs.
-type planSink struct {
-	remote.Sink
-
-	mu    sync.Mutex
-	blobs map[digest.Digest][]byte
-}
-
-func (s *planSink) get(d digest.Digest) []byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.blobs[d]
-}
-
-func (s *planSink) HasBlob(ctx context.Context, d digest.Digest) (bool, error) {
-	if s.get(d) != nil {
-		return true, nil
-	}
-	return s.Sink.HasBlob(ctx, d)
-}
-
-func (s *planSink) ReadBlob(ctx context.Context, d digest.Digest, limit int64) ([]byte, error) {
-	if b := s.get(d); b != nil {
-		return b, nil
-	}
-	return s.Sink.ReadBlob(ctx, d, limit)
-}
-
-func (s *planSink) PutBlob(ctx context.Context, desc ocispec.Descriptor, write func(io.Writer) error) error {
-	if has, err := s.HasBlob(ctx, desc.Digest); has || err != nil {
-		return err
-	}
-	var w capped
-	w.limit = desc.Size
-	if err := write(&w); err != nil {
-		return err
-	}
-	if int64(len(w.b)) != desc.Size || digest.FromBytes(w.b) != desc.Digest {
-		return remote.ErrDigest
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.blobs == nil {
-		s.blobs = map[digest.Digest][]byte{}
-	}
-	s.blobs[desc.Digest] = w.b
-	return nil
-}
-
-// capped collects at most limit bytes.
-type capped struct {
-	b     []byte
-	limit int64
-}
-
-func (c *capped) Write(p []byte) (int, error) {
-	if int64(len(c.b)+len(p)) > c.limit {
-		return 0, remote.ErrDigest
-	}
-	c.b = append(c.b, p...)
-	return len(p), nil
-}
-
 // meter adds up the bytes of all transfers for progress.
 type meter struct {
 	report func(remote.Event)

@@ -21,10 +21,16 @@ type PullOptions struct {
 	// Record is told what the repository holds; nil for none.
 	Record   *Record
 	Progress func(Event) // called concurrently; nil for none
-	// Accept judges the image when its manifests are in the sink and none of its
-	// layers is fetched. Its error ends the pull; nil accepts every image.
-	Accept func(context.Context, *Content) error
+	// Accept judges the image when its manifests are read and none of its layers is
+	// fetched. It reads them from the sink that it is given, and may put configs
+	// there. Its error ends the pull, and nothing is in Pull's sink; nil accepts
+	// every image.
+	Accept func(context.Context, Sink, *Content) error
 }
+
+// maxStaged limits the manifests and configs that wait in memory for Accept. The
+// manifests of a ClusterImage for a dozen platforms have less than a tenth of it.
+const maxStaged = 64 << 20
 
 // Pull copies the image from into sink: manifests first, then the blobs that sink
 // lacks, largest first. It returns the descriptor of the manifest or index that
@@ -33,14 +39,18 @@ func (c *Client) Pull(ctx context.Context, sink Sink, from ref.Reference, o Pull
 	fail := func(err error) (ocispec.Descriptor, error) {
 		return ocispec.Descriptor{}, fmt.Errorf("pull %s: %w", from, err)
 	}
-	content, err := c.Walk(ctx, sink, from, WalkOptions{Platforms: o.Platforms, Known: o.Known})
+	staged := &Staged{Sink: sink, Limit: maxStaged}
+	content, err := c.Walk(ctx, staged, from, WalkOptions{Platforms: o.Platforms, Known: o.Known})
 	if err != nil {
 		return fail(err)
 	}
 	if o.Accept != nil {
-		if err := o.Accept(ctx, content); err != nil {
+		if err := o.Accept(ctx, staged, content); err != nil {
 			return fail(err)
 		}
+	}
+	if err := staged.Flush(ctx); err != nil {
+		return fail(err)
 	}
 	meter := meter{report: o.Progress, reference: from.String()}
 	var missing []Wanted

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/clusterimage/sealer/image"
 	"github.com/clusterimage/sealer/kubefile"
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/store"
@@ -102,6 +103,9 @@ func similarImage(e *store.UnknownError) string {
 func notFound(err error) error {
 	if errors.Is(err, store.ErrDamaged) {
 		return advise(err, "See what is broken with: sealer verify IMAGE; fetch it again with: sealer verify --repair IMAGE")
+	}
+	if errors.Is(err, image.ErrForeign) {
+		return advise(err, "Drop it with: sealer rmi IMAGE")
 	}
 	var unknown *store.UnknownError
 	if errors.As(err, &unknown) {
