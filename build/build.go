@@ -106,6 +106,7 @@ type builder struct {
 	temp      string // directory of fetched sources
 
 	attachments *mirror.Attachments // nil leaves them out
+	ledger      mirror.Ledger       // of all platforms
 
 	mu     sync.Mutex            // guards the fields below, and result.Warnings
 	used   map[string]stepRecord // steps of this build by their keys

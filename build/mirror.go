@@ -103,7 +103,7 @@ func (b *builder) prefetch(ctx context.Context, builds []*platformBuild, reqs []
 	}
 	b.step(fmt.Sprintf("mirror %d images for %d platforms", len(all), len(builds)))
 	o := builds[0].options(known)
-	o.Platforms, o.AllowMissing, o.Below, o.Held = b.o.Platforms, true, nil, nil
+	o.Platforms, o.AllowMissing, o.Below, o.Held, o.Prefetch = b.o.Platforms, true, nil, nil, true
 	result, err := mirror.Mirror(ctx, b.c, b.s, all, o)
 	if err != nil {
 		return err
@@ -191,6 +191,7 @@ func (pb *platformBuild) options(known map[string]digest.Digest) mirror.Options 
 		AllowMissing:    b.o.AllowMissing,
 		Offline:         b.o.Offline,
 		Known:           known,
+		Ledger:          &b.ledger,
 		Attachments:     b.attachments,
 		Progress:        b.transfer,
 		Logger:          b.log,

@@ -27,7 +27,7 @@ import (
 // image layout, compressed or not, and returns them. It takes only the blobs that
 // index.json reaches. When it fails, nothing of the tar stays: it then ends the
 // writing of this Store, as Prune does. The error wraps ErrInvalid when r is no
-// such tar, ErrNotFound when neither the tar nor the store has a blob, and ErrLacks
+// such tar, image.ErrForeign when an image in it is no ClusterImage, ErrNotFound when neither the tar nor the store has a blob, and ErrLacks
 // when the tar is a delta and the store lacks a blob that was left out.
 func (s *Store) Load(ctx context.Context, r io.Reader) ([]Image, error) {
 	entries, err := s.loadArchive(ctx, r)

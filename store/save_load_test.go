@@ -151,7 +151,7 @@ func TestLoadIsHostile(t *testing.T) {
 		}
 		return string(b)
 	}
-	image := func(layers ...string) []entry { // the IDs are those of the layers, uncompressed
+	imageOf := func(layers ...string) []entry { // the IDs are those of the layers, uncompressed
 		var ids []digest.Digest
 		out := []entry{}
 		for _, l := range layers {
@@ -172,21 +172,21 @@ func TestLoadIsHostile(t *testing.T) {
 		files []entry
 		want  error
 	}{
-		"good":               {image(good), nil},
-		"no layers":          {image(), nil},
-		"ordinary image":     {[]entry{file(blobName(`{"config":{"Cmd":["nginx"]}}`), `{"config":{"Cmd":["nginx"]}}`), file(blobName(ordinary), ordinary), index(ocispec.MediaTypeImageManifest, ordinary)}, store.ErrInvalid},
+		"good":               {imageOf(good), nil},
+		"no layers":          {imageOf(), nil},
+		"ordinary image":     {[]entry{file(blobName(`{"config":{"Cmd":["nginx"]}}`), `{"config":{"Cmd":["nginx"]}}`), file(blobName(ordinary), ordinary), index(ocispec.MediaTypeImageManifest, ordinary)}, image.ErrForeign},
 		"empty":              {nil, store.ErrInvalid},
-		"no index":           {image(good)[:3], store.ErrInvalid},
+		"no index":           {imageOf(good)[:3], store.ErrInvalid},
 		"docker save":        {[]entry{file("manifest.json", "[]"), file("abc/layer.tar", good)}, store.ErrInvalid},
-		"escaping layer":     {image(escaping), store.ErrInvalid},
-		"no tar":             {image("not a tar"), store.ErrInvalid},
+		"escaping layer":     {imageOf(escaping), store.ErrInvalid},
+		"no tar":             {imageOf("not a tar"), store.ErrInvalid},
 		"wrong blob":         {[]entry{file(blobName("x"), "y"), index(ocispec.MediaTypeImageManifest, "x")}, store.ErrMismatch},
-		"missing blob":       {image(good)[1:], store.ErrNotFound},
+		"missing blob":       {imageOf(good)[1:], store.ErrNotFound},
 		"missing manifest":   {[]entry{index(ocispec.MediaTypeImageManifest, "x")}, store.ErrNotFound},
-		"wrong layer ID":     {append(image(good), file(blobName(wrongID), wrongID), file(blobName(config(digest.FromString("another tar"))), config(digest.FromString("another tar"))), index(ocispec.MediaTypeImageManifest, wrongID)), store.ErrMismatch},
-		"too few IDs":        {append(image(good), file(blobName(fewIDs), fewIDs), file(blobName(config()), config()), index(ocispec.MediaTypeImageManifest, fewIDs)), store.ErrInvalid},
-		"digest as a path":   {append(image(good), file("index.json", traversal)), store.ErrInvalid},
-		"name as a path":     {append([]entry{file("../../x", "x"), file("blobs/sha256/../../x", "x"), {name: blobName("l"), link: "/etc/passwd"}}, image(good)...), nil},
+		"wrong layer ID":     {append(imageOf(good), file(blobName(wrongID), wrongID), file(blobName(config(digest.FromString("another tar"))), config(digest.FromString("another tar"))), index(ocispec.MediaTypeImageManifest, wrongID)), store.ErrMismatch},
+		"too few IDs":        {append(imageOf(good), file(blobName(fewIDs), fewIDs), file(blobName(config()), config()), index(ocispec.MediaTypeImageManifest, fewIDs)), store.ErrInvalid},
+		"digest as a path":   {append(imageOf(good), file("index.json", traversal)), store.ErrInvalid},
+		"name as a path":     {append([]entry{file("../../x", "x"), file("blobs/sha256/../../x", "x"), {name: blobName("l"), link: "/etc/passwd"}}, imageOf(good)...), nil},
 		"index of no images": {[]entry{file("index.json", `{"manifests":[]}`)}, store.ErrInvalid},
 		"index is no json":   {[]entry{file("index.json", `<html>`)}, store.ErrInvalid},
 		"manifest no json":   {[]entry{file(blobName("x"), "x"), index(ocispec.MediaTypeImageManifest, "x")}, store.ErrInvalid},
@@ -215,7 +215,7 @@ func TestLoadIsHostile(t *testing.T) {
 			}
 		})
 	}
-	for name, b := range map[string][]byte{"nothing": nil, "text": []byte("hello"), "cut": archiveOf(t, image(good)...)[:700]} {
+	for name, b := range map[string][]byte{"nothing": nil, "text": []byte("hello"), "cut": archiveOf(t, imageOf(good)...)[:700]} {
 		s := open(t, t.TempDir())
 		if _, err := s.Load(t.Context(), bytes.NewReader(b)); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)

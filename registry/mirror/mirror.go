@@ -80,6 +80,11 @@ type Options struct {
 	// Offline, tags resolve to it. Otherwise it makes the request for a tag
 	// conditional.
 	Known map[string]digest.Digest
+	// Ledger, when it is not nil, counts over several runs; see Ledger.
+	Ledger *Ledger
+	// Prefetch leaves the counting of the blobs that this run copies to the later
+	// runs with the Ledger.
+	Prefetch bool
 	// Attachments, when it is not nil, brings the signatures and other artifacts
 	// that belong to the images.
 	Attachments *Attachments
@@ -322,24 +327,26 @@ func (e *engine) report(ev remote.Event) {
 // count fills the result's totals: the blobs fetched, and the other blobs of the
 // complete images.
 func (e *engine) count() {
-	seen := map[digest.Digest]bool{}
+	copied := e.sink.copied()
+	ledger := e.o.Ledger
+	if ledger == nil {
+		ledger = &Ledger{}
+	}
+	ledger.note(copied)
+	if e.o.Prefetch {
+		return
+	}
+	var whole []ocispec.Descriptor
 	for _, im := range e.result.Images {
 		if im.Err != nil {
 			continue
 		}
-		whole := append(append([]ocispec.Descriptor{}, im.Manifests...), im.all()...)
+		whole = append(append(whole, im.Manifests...), im.all()...)
 		for _, a := range im.Attached {
 			whole = append(whole, a.Manifests...)
 		}
-		for _, d := range whole {
-			if !seen[d.Digest] && !e.sink.fetched(d.Digest) {
-				e.result.Reused.Blobs++
-				e.result.Reused.Bytes += d.Size
-			}
-			seen[d.Digest] = true
-		}
 	}
-	e.result.Fetched = e.sink.total()
+	ledger.count(whole, copied, e.result)
 }
 
 // verdict joins the failures in the order of the requests.

@@ -3,6 +3,7 @@ package mirror
 import (
 	"context"
 	"io"
+	"maps"
 	"sync"
 
 	"github.com/opencontainers/go-digest"
@@ -11,16 +12,60 @@ import (
 	"github.com/clusterimage/sealer/registry/remote"
 )
 
-// countingSink counts the blobs that are written to it.
+// A Ledger is shared by the runs of one piece of work, so that each of their results
+// counts the blobs that it was the first to need, whichever run copied them. The
+// runs come one after another. The zero value is empty.
+type Ledger struct {
+	copied  map[digest.Digest]int64 // bytes
+	counted map[digest.Digest]bool  // in the Fetched of a run
+}
+
+// count adds the blobs of whole to the counts, each once: those that a run has
+// copied and none has counted are fetched. Blobs that belong to no whole image,
+// since a blob beside them failed, are fetched, too.
+func (l *Ledger) count(whole []ocispec.Descriptor, copied map[digest.Digest]int64, r *Result) {
+	fetch := func(d digest.Digest, size int64) {
+		l.counted[d] = true
+		r.Fetched.Blobs++
+		r.Fetched.Bytes += size
+	}
+	seen := map[digest.Digest]bool{}
+	for _, d := range whole {
+		if seen[d.Digest] {
+			continue
+		}
+		seen[d.Digest] = true
+		if _, ok := l.copied[d.Digest]; ok && !l.counted[d.Digest] {
+			fetch(d.Digest, d.Size)
+		} else {
+			r.Reused.Blobs++
+			r.Reused.Bytes += d.Size
+		}
+	}
+	for d, size := range copied {
+		if !l.counted[d] {
+			fetch(d, size)
+		}
+	}
+}
+
+// note adds the blobs that a run copied.
+func (l *Ledger) note(copied map[digest.Digest]int64) {
+	if l.copied == nil {
+		l.copied, l.counted = map[digest.Digest]int64{}, map[digest.Digest]bool{}
+	}
+	maps.Copy(l.copied, copied)
+}
+
+// countingSink knows the blobs that are written to it.
 type countingSink struct {
 	remote.Sink
 
 	mu    sync.Mutex
-	blobs map[digest.Digest]bool
-	count Count
+	blobs map[digest.Digest]int64 // bytes
 }
 
-// PutBlob counts desc if write was called: not if the sink had the blob, or
+// PutBlob notes desc if write was called: not if the sink had the blob, or
 // another build wrote it meanwhile.
 func (s *countingSink) PutBlob(ctx context.Context, desc ocispec.Descriptor, write func(io.Writer) error) error {
 	written := false
@@ -38,25 +83,15 @@ func (s *countingSink) note(d remote.Wanted) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.blobs == nil {
-		s.blobs = map[digest.Digest]bool{}
+		s.blobs = map[digest.Digest]int64{}
 	}
-	if !s.blobs[d.Digest] {
-		s.blobs[d.Digest] = true
-		s.count.Blobs++
-		s.count.Bytes += d.Size
-	}
+	s.blobs[d.Digest] = d.Size
 }
 
-func (s *countingSink) fetched(d digest.Digest) bool {
+func (s *countingSink) copied() map[digest.Digest]int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.blobs[d]
-}
-
-func (s *countingSink) total() Count {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.count
+	return maps.Clone(s.blobs)
 }
 
 // meter adds up the bytes of all transfers for progress.
