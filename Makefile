@@ -8,12 +8,12 @@ export CGO_ENABLED ?= 0
 TIMES ?= 1
 
 # bench-* and the like stand with the scripts that they run.
-.PHONY: static crash crashtest crash-short race-store build programs reproduce test check unit conformance demo real corpus fuzz bench bench-build bench-mirror bench-resume clean reference mutate test-policy test-cluster test-cluster-run test-cluster-large test-sohost bench-run bench-travel
+.PHONY: release release-test static crash crashtest crash-short race-store build programs reproduce test check unit conformance demo real corpus fuzz bench bench-build bench-mirror bench-resume clean reference mutate test-policy test-cluster test-cluster-run test-cluster-large test-sohost bench-run bench-travel
 
 build: ## build bin/sealer
 	$(GO) build -trimpath -ldflags "-s -w" -o bin/sealer ./cmd/sealer
 
-test: check unit conformance demo reproduce real corpus crash-short ## everything that CI runs
+test: check unit conformance demo reproduce real corpus crash-short release-test ## everything that CI runs
 
 check: ## formatting, vet, shell scripts
 	@bash .ci/check
@@ -73,6 +73,12 @@ static: ## staticcheck and govulncheck, where they and their data can be had
 
 fuzz: ## each fuzz target for a while (FUZZTIME, default 30s)
 	@bash .ci/fuzz
+
+release: ## the files of a release in dist: archives, packages, inventories, checksums; RELEASE_KEY=FILE signs them
+	cd release && $(GO) run . -out ../dist
+
+release-test: ## a release for this machine made twice, its installer and its packages; the action for CI
+	cd release && $(GO) vet ./... && $(GO) test -count=1 ./...
 
 reference: ## docs/reference.md out of the commands' help; MAN=DIR writes man pages, too
 	$(GO) run ./cmd/sealer/reference -markdown docs/reference.md $(if $(MAN),-man $(MAN))

@@ -181,12 +181,21 @@ func (s *Signer) Sign(repository string, d digest.Digest) (b []byte, signature s
 	if b, err = json.Marshal(p); err != nil {
 		return nil, "", err
 	}
+	if signature, err = s.SignBlob(b); err != nil {
+		return nil, "", fmt.Errorf("sign %s: %w", d, err)
+	}
+	return b, signature, nil
+}
+
+// SignBlob returns the signature of b itself, base64, as "cosign sign-blob" makes
+// it.
+func (s *Signer) SignBlob(b []byte) (string, error) {
 	sum := sha256.Sum256(b)
 	sig, err := ecdsa.SignASN1(rand.Reader, s.key, sum[:])
 	if err != nil {
-		return nil, "", fmt.Errorf("sign %s: %w", d, err)
+		return "", err
 	}
-	return b, base64.StdEncoding.EncodeToString(sig), nil
+	return base64.StdEncoding.EncodeToString(sig), nil
 }
 
 // Check returns an error that wraps ErrSignature unless signature is v's of b, and b
