@@ -134,6 +134,56 @@ case_large() {
   case_alone
   case_five
   case_grow
+  case_kyverno
+}
+
+# kyverno_images: the Kyverno BaseImage on the BaseImage, and on that the
+# application as its page has it.
+kyverno_images() {
+  local version=${LAB_KYVERNO##*kyverno-}
+  sealer init kyverno "$LAB/kyverno" --from $IMAGE --install-manifest "$LAB_KYVERNO/install.yaml" --kyverno-version "$version" >/dev/null
+  sealer build -q -t kubernetes-kyverno:v1.33.13 "$LAB/kyverno"
+  mkdir -p "$LAB/seed"
+  printf 'FROM kubernetes-kyverno:v1.33.13\nCOPY imageList manifests\nCMD kubectl run nginx --image=nginx:latest\n' > "$LAB/seed/Kubefile"
+  echo nginx:latest > "$LAB/seed/imageList"
+  sealer build -q -t my-nginx:v1 "$LAB/seed"
+}
+
+pod_has() { [ "$(kubectl get pod "$1" -o "jsonpath=$2")" = "$3" ]; }
+pods_run() { # pods_run NAMESPACE N: that many pods, all of them ready
+  kubectl -n "$1" get pods --no-headers | awk -v want="$2" '{split($2, n, "/"); if (n[1] != n[2] || $3 != "Running") bad = 1} END {exit bad || NR != want}'
+}
+cannot_pull() { kubectl get pod "$1" -o 'jsonpath={.status.containerStatuses[0].state.waiting.reason}' | grep -qE '^(ErrImagePull|ImagePullBackOff)$'; }
+
+case_kyverno() {
+  step "Two machines; sealer run my-nginx:v1, which stands on the Kyverno BaseImage"
+  nodes_up k1 $lab_net.51 k2 $lab_net.52
+  remember k1 k2
+  seconds runs my-nginx:v1 -m $lab_net.51 -n $lab_net.52
+  echo "   sealer run took $took s"
+  eventually "both nodes are Ready, and the system's pods run" all_ready 2
+  eventually "Kyverno's four controllers run" pods_run kyverno 4
+  eventually "kubectl run nginx --image=nginx:latest: the pod runs" pod_runs nginx
+  must "its image is sea.hub:5000/library/nginx:latest" pod_has nginx '{.spec.containers[0].image}' sea.hub:5000/library/nginx:latest
+  must "and its node had it from there" sh -c "kubectl get pod nginx -o 'jsonpath={.status.containerStatuses[0].imageID}' | grep -q '^sea.hub:5000/library/nginx@sha256:'"
+  serves k2
+  kubectl run outside --image=quay.io/not/inside:v1 >/dev/null
+  must "an image that is not inside is asked for at sea.hub:5000, too" pod_has outside '{.spec.containers[0].image}' sea.hub:5000/not/inside:v1
+  eventually "which does not have it" cannot_pull outside
+  kubectl delete pod outside --now >/dev/null
+  proves my-nginx:v1
+  must "0 packets and 0 DNS queries wanted to leave" offline
+  step "The same command again"
+  seconds runs my-nginx:v1 -m $lab_net.51 -n $lab_net.52
+  must "nothing was changed, in $took s" grep -q 'nothing was changed' "$LAB/run.log"
+  step "sealer delete --all"
+  sealer delete --all --yes >"$LAB/delete.log" 2>&1 || { cat "$LAB/delete.log"; fail "delete"; }
+  untouched k1 k2
+  local n
+  for n in k1 k2; do
+    node_kill $n
+    node_wipe $n
+  done
 }
 
 # operator NODE RULE: a user ops of the node, whose password is s3cret and who may

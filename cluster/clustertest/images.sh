@@ -5,6 +5,7 @@
 #   images.sh upstream DIR   the images, in a directory for "upstream -dir"
 #   images.sh context DIR    examples/kubernetes with bin, cni and network.yaml
 #
+# With LAB_KYVERNO, the directory of kyverno.sh, upstream has Kyverno's images, too.
 # The upstream is kept in the cache while the programs stay: DIR is a link to it.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -41,11 +42,12 @@ netfilter() {
 }
 
 upstream() {
-  local key layers
-  key=$( (sha256sum "$bin"/*; cat "$here/images.sh"; dpkg-query -W iptables conntrack 2>/dev/null) | sha256sum | cut -c 1-16)
-  if [ ! -e "$cache/upstream-$key/done" ]; then
-    rm -rf "$cache"/upstream-*
-    layers=$cache/upstream-$key/layers
+  local name=upstream key layers
+  [ -z "${LAB_KYVERNO:-}" ] || name=kyverno-upstream
+  key=$name-$( (sha256sum "$bin"/* ${LAB_KYVERNO:+"$LAB_KYVERNO"/*}; cat "$here/images.sh"; dpkg-query -W iptables conntrack 2>/dev/null) | sha256sum | cut -c 1-16)
+  if [ ! -e "$cache/$key/done" ]; then
+    rm -rf "$cache/$name"-*
+    layers=$cache/$key/layers
     for name in kube-apiserver kube-controller-manager kube-scheduler kube-proxy; do
       mkdir -p "$layers/kubernetes/usr/local/bin"
       ln -s hyper "$layers/kubernetes/usr/local/bin/$name"
@@ -57,7 +59,8 @@ upstream() {
     place podnet "$layers/podnet"
     place web "$layers/web"
     netfilter "$layers/netfilter"
-    "$bin/mkimages" "$cache/upstream-$key/registry" >&2 <<LIST
+    {
+      cat <<LIST
 registry.k8s.io/kube-apiserver:$version $layers/kubernetes -- /usr/local/bin/kube-apiserver
 registry.k8s.io/kube-controller-manager:$version $layers/kubernetes -- /usr/local/bin/kube-controller-manager
 registry.k8s.io/kube-scheduler:$version $layers/kubernetes -- /usr/local/bin/kube-scheduler
@@ -70,10 +73,26 @@ docker.io/library/nginx:latest $layers/web -- /web
 docker.io/library/stranger:v1 $layers/web $layers/pause -- /web
 quay.io/shop/shop:v1 $layers/web $layers/podnet -- /web
 LIST
+      kyverno "$layers"
+    } | "$bin/mkimages" "$cache/$key/registry" >&2
     rm -rf "$layers"
-    touch "$cache/upstream-$key/done"
+    touch "$cache/$key/done"
   fi
-  ln -sfn "$cache/upstream-$key/registry" "$1"
+  ln -sfn "$cache/$key/registry" "$1"
+}
+
+# kyverno LAYERS: the lines of Kyverno's images, of the user that its own have.
+kyverno() {
+  local p image tag
+  [ -n "${LAB_KYVERNO:-}" ] || return 0
+  tag=${LAB_KYVERNO##*kyverno-}
+  for p in kyverno kyverno-init background-controller cleanup-controller reports-controller; do
+    mkdir -p "$1/$p"
+    ln "$LAB_KYVERNO/$p" "$1/$p/" 2>/dev/null || cp "$LAB_KYVERNO/$p" "$1/$p/"
+    image=$p
+    [ $p != kyverno-init ] || image=kyvernopre
+    echo "ghcr.io/kyverno/$image:$tag user=65534 $1/$p -- /$p"
+  done
 }
 
 context() {

@@ -3,9 +3,9 @@
 //
 //	mkimages DIR < LIST
 //
-// Each line of LIST is an image, its layers, and "--" with the command:
+// Each line of LIST is an image, its user, its layers, and "--" with the command:
 //
-//	NAME:TAG PATH... -- ARG...
+//	NAME:TAG [user=ID] PATH... -- ARG...
 //
 // A PATH is a directory whose content is one layer; images that name the same
 // directory share the layer. Symbolic links in it stay links, files are
@@ -109,6 +109,10 @@ func read(list io.Reader) ([]registrytest.Image, error) {
 			Labels:     map[string]string{"org.opencontainers.image.title": words[0]}, // equal programs, own digests
 		}}
 		for _, path := range words[1:end] {
+			if user, ok := strings.CutPrefix(path, "user="); ok {
+				img.Config.User = user
+				continue
+			}
 			l, ok := layers[path]
 			if !ok {
 				var err error
