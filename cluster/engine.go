@@ -151,6 +151,9 @@ func holder(verb plan.Verb) journal.Holder {
 // ErrPartly when the control plane works and some steps failed. The report is
 // returned beside an error too, once there is a plan.
 func Apply(ctx context.Context, o Options, f *spec.File) (_ *Report, err error) {
+	if err := f.Unsupported(); err != nil {
+		return nil, err
+	}
 	e, err := newEngine(o, f)
 	if err != nil {
 		return nil, err
@@ -216,6 +219,7 @@ func (e *engine) execute(ctx context.Context, p *plan.Plan, img *source) (*Repor
 	if err != nil {
 		return r, err
 	}
+	p.Stale(done)
 	r.Plan = needed(p.Without(done))
 	if e.DryRun {
 		return r, nil

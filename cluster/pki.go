@@ -14,6 +14,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
@@ -49,22 +50,25 @@ func (s state) ca() (pair, error) {
 
 // registryCert returns the certificate of a machine's registry, which is kept
 // so that a second run does not change it.
-func (s state) registryCert(ca pair, address string, names []string) (pair, error) {
-	base := filepath.Join("pki", "registry-"+filepath.Base(address))
+func (s state) registryCert(ca pair, addresses, names []string) (pair, error) {
+	base := filepath.Join("pki", "registry-"+filepath.Base(addresses[0]))
 	var p pair
 	var err, kerr error
 	p.cert, err = os.ReadFile(filepath.Join(s.dir, base+".crt"))
 	p.key, kerr = os.ReadFile(filepath.Join(s.dir, base+".key"))
-	if err == nil && kerr == nil && fits(p.cert, ca.cert, append(names, address)) {
+	if err == nil && kerr == nil && fits(p.cert, ca.cert, slices.Concat(names, addresses)) {
 		return p, nil
 	}
 	t := &x509.Certificate{
 		Subject: pkix.Name{CommonName: names[0]}, DNSNames: names, KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, IPAddresses: []net.IP{net.ParseIP(address), net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	for _, a := range addresses {
+		t.IPAddresses = append(t.IPAddresses, net.ParseIP(a))
 	}
 	p, err = issue(ca, t, certLife)
 	if err != nil {
-		return p, fmt.Errorf("certificate of the registry on %s: %w", address, err)
+		return p, fmt.Errorf("certificate of the registry on %s: %w", addresses[0], err)
 	}
 	return p, errors.Join(s.write(base+".key", p.key), s.write(base+".crt", p.cert))
 }

@@ -32,7 +32,8 @@ type runner struct {
 	material map[string]string // outputs of finished steps that later steps need, such as the join token
 	errs     map[string]error  // by host: the first failure
 
-	tracker spread.Tracker
+	tracker  spread.Tracker
+	throttle *spread.Throttle // of all that this machine sends
 }
 
 // run runs all steps: each as soon as the steps that it needs have ended, and
@@ -41,7 +42,7 @@ type runner struct {
 func (e *engine) run(ctx context.Context, r *Report, img *source) error {
 	x := &runner{
 		engine: e, img: img, report: r, ended: map[string]chan struct{}{}, failed: map[string]bool{},
-		material: map[string]string{}, errs: map[string]error{},
+		material: map[string]string{}, errs: map[string]error{}, throttle: spread.NewThrottle(e.file.Cluster.Distribution.Bytes()),
 	}
 	machines := map[string]*machine{}
 	for _, m := range e.machines {
@@ -222,10 +223,12 @@ func (x *runner) registrySecrets(m *machine) (map[string]string, error) {
 		return nil, err
 	}
 	names := []string{domain}
+	addresses := []string{m.name()}
 	if l := x.file.Cluster.Registry.Local; l != nil {
 		names = append(names, l.Cert.SubjectAltName.DNSNames...)
+		addresses = append(addresses, l.Cert.SubjectAltName.IPs...)
 	}
-	p, err := x.state.registryCert(ca, m.name(), names)
+	p, err := x.state.registryCert(ca, addresses, names)
 	return map[string]string{plan.SecretRegistryCert: string(p.cert), plan.SecretRegistryKey: string(p.key)}, err
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 
 	digestpkg "github.com/opencontainers/go-digest"
@@ -102,7 +101,7 @@ func (x *runner) has(ctx context.Context, b plan.Blob, m *machine) {
 // offer lets the machine serve, once. One that cannot is asked for nothing.
 func (x *runner) offer(ctx context.Context, m *machine) {
 	m.offering.Do(func() {
-		if err := m.conn.Call(ctx, node.OpServe, nil, &m.offer, wire.Streams{}); err != nil {
+		if err := m.conn.Call(ctx, node.OpServe, node.ServeRequest{Rate: x.file.Cluster.Distribution.Bytes()}, &m.offer, wire.Streams{}); err != nil {
 			x.tracker.Mute(m.name())
 			x.event(Event{Type: "log", Host: m.name(), Text: "warning: " + err.Error()})
 		}
@@ -131,7 +130,7 @@ func (x *runner) sendBlob(ctx context.Context, b plan.Blob, m *machine) error {
 		return err
 	}
 	q := node.BlobRequest{Digest: digestpkg.Digest(b.Digest), Size: b.Size}
-	err = m.conn.Call(ctx, node.OpBlob, q, nil, wire.Streams{Input: io.Reader(f)})
+	err = m.conn.Call(ctx, node.OpBlob, q, nil, wire.Streams{Input: x.throttle.Reader(ctx, f)})
 	if err := errors.Join(err, f.Close()); err != nil {
 		return fmt.Errorf("send %s: %w", b.Digest, err)
 	}

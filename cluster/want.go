@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/clusterimage/sealer/cluster/kubeadm"
 	"github.com/clusterimage/sealer/cluster/node"
@@ -29,7 +30,7 @@ func (e *engine) want(_ context.Context, img *source, seen []plan.Node) (plan.Wa
 	}
 	w := plan.Want{
 		Verb: plan.Create, Cluster: c.Name, Aliases: c.HostAliases, CA: string(ca.cert), Program: e.own.Digest,
-		Full: img.full, Rootfs: img.bare, Force: e.Force, RegistryHA: true,
+		Full: img.full, Rootfs: img.bare, Force: e.Force, RegistryHA: true, Runtime: c.ContainerRuntime.Type,
 	}
 	if w.RegistryDomain, w.RegistryPort, err = registryName(c.Registry.Local, img.Private); err != nil {
 		return w, err
@@ -41,6 +42,7 @@ func (e *engine) want(_ context.Context, img *source, seen []plan.Node) (plan.Wa
 		return w, err
 	}
 	w.Plugins = e.work
+	w.AtOnce, w.PauseSeconds = pace(c.Rollout, e.workers()), int(time.Duration(c.Rollout.Pause).Seconds())
 	for i, m := range e.machines {
 		h := plan.Host{Node: m.Node, Kube: kubeName(m, seen[i])}
 		m.kube = h.Kube
@@ -59,6 +61,29 @@ func (e *engine) want(_ context.Context, img *source, seen []plan.Node) (plan.Wa
 	data, err := json.Marshal(e.about(img))
 	w.Secret = digest(data)
 	return w, err
+}
+
+func (e *engine) workers() int {
+	n := 0
+	for _, m := range e.machines {
+		if !m.Master() {
+			n++
+		}
+	}
+	return n
+}
+
+// pace is how many of the workers change at once, at least one.
+func pace(r spec.Rollout, workers int) int {
+	text, percent := strings.CutSuffix(cmp.Or(r.Workers, "10%"), "%")
+	n, err := strconv.Atoi(text)
+	if err != nil { // Validate has looked at it: more than an int holds
+		return max(workers, 1)
+	}
+	if percent {
+		n = workers * min(n, 100) / 100
+	}
+	return max(n, 1)
 }
 
 // kubeName is the name of a machine's node in the cluster.

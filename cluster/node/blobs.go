@@ -40,7 +40,7 @@ func (s *Server) PutBlob(ctx context.Context, d digest.Digest, size int64, r io.
 }
 
 // Serve lets other machines fetch blobs of the machine's store until Close.
-func (s *Server) Serve() (spread.Offer, error) {
+func (s *Server) Serve(q ServeRequest) (spread.Offer, error) {
 	b, err := s.store()
 	if err != nil {
 		return spread.Offer{}, err
@@ -54,7 +54,7 @@ func (s *Server) Serve() (spread.Offer, error) {
 				return nil, err
 			}
 			return b.OpenBlob(ctx, d)
-		})
+		}, spread.NewThrottle(q.Rate))
 		if err != nil {
 			return spread.Offer{}, fmt.Errorf("serve other machines: %w", err)
 		}

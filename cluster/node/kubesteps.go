@@ -40,6 +40,7 @@ func (waitKind) Do(ctx context.Context, w *Work, args json.RawMessage) error {
 		return err
 	}
 	end := time.Duration(a.Seconds) * time.Second
+	whole := ctx
 	ctx, cancel := context.WithTimeoutCause(ctx, end, fmt.Errorf("not within %v", end))
 	defer cancel()
 	said := ""
@@ -49,7 +50,7 @@ func (waitKind) Do(ctx context.Context, w *Work, args json.RawMessage) error {
 			missing = err.Error()
 		}
 		if missing == "" {
-			return nil
+			return pause(whole, time.Duration(a.Pause)*time.Second)
 		}
 		if missing != said && w.Log != nil {
 			w.Log("waits: " + missing)
@@ -62,6 +63,15 @@ func (waitKind) Do(ctx context.Context, w *Work, args json.RawMessage) error {
 			return fmt.Errorf("wait for the cluster: %w: %s", context.Cause(ctx), said)
 		case <-time.After(500 * time.Millisecond):
 		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
 	}
 }
 

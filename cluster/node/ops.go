@@ -19,7 +19,7 @@ const (
 	OpOpen  = "open"  // OpenRequest -> journal.Records
 	OpCheck = "check" // CheckRequest -> []string, the IDs of the steps that are done
 	OpBlob  = "blob"  // BlobRequest, the blob as input
-	OpServe = "serve" // -> spread.Offer: other machines may fetch blobs
+	OpServe = "serve" // ServeRequest -> spread.Offer: other machines may fetch blobs
 	OpFetch = "fetch" // FetchRequest
 	OpStep  = "step"  // StepRequest -> StepResult; logs
 	OpUndo  = "undo"  // UndoRequest; logs
@@ -39,6 +39,11 @@ type OpenRequest struct {
 type BlobRequest struct {
 	Digest digest.Digest `json:"digest"`
 	Size   int64         `json:"size"`
+}
+
+// A ServeRequest asks the machine to serve others.
+type ServeRequest struct {
+	Rate int64 `json:"rate,omitempty"` // bytes a second to all of them together; 0 is no limit
 }
 
 // A FetchRequest says which blob another machine has.
@@ -100,7 +105,13 @@ func (s *Server) Ops() map[string]wire.Handler {
 			}
 			return nil, s.PutBlob(ctx, q.Digest, q.Size, in.Input())
 		},
-		OpServe: func(context.Context, *wire.Incoming) (any, error) { return s.Serve() },
+		OpServe: func(_ context.Context, in *wire.Incoming) (any, error) {
+			var q ServeRequest
+			if err := in.Decode(&q); err != nil {
+				return nil, err
+			}
+			return s.Serve(q)
+		},
 		OpFetch: func(ctx context.Context, in *wire.Incoming) (any, error) {
 			var q FetchRequest
 			if err := in.Decode(&q); err != nil {

@@ -84,6 +84,8 @@ type WaitArgs struct {
 	// kube-system; without it the nodes need only be known.
 	Ready   bool `json:"ready,omitempty"`
 	Seconds int  `json:"seconds"` // the end of the wait
+	// Pause are seconds for which the step goes on waiting afterwards.
+	Pause int `json:"pause,omitempty"`
 	// Plugin and its phase ask for the step; they tell it apart from others.
 	Plugin string `json:"plugin,omitempty"`
 }

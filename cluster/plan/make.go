@@ -42,8 +42,11 @@ func Make(want Want, img Image, seen []Node) (*Plan, error) {
 		return nil, errors.Join(m.faults...)
 	}
 	for _, h := range want.Hosts {
-		m.prepare(h)
+		if !m.isMember(h) {
+			m.prepare(h)
+		}
 	}
+	m.rollout()
 	m.control()
 	m.workload()
 	if err := errors.Join(m.faults...); err != nil {
@@ -65,6 +68,8 @@ type maker struct {
 	// pending are steps of other machines that the first master's next step
 	// needs.
 	pending []string
+	// gate are steps that the steps of a machine after its image need.
+	gate []string
 }
 
 func (m *maker) fault(h Host, format string, args ...any) {
@@ -103,7 +108,7 @@ func (m *maker) add(h Host, kind string, args any, risk Risk, why string, needs 
 func (m *maker) prepare(h Host) {
 	m.plugins(h, extend.Originally)
 	m.bringImage(h)
-	m.add(h, "program", ProgramArgs{Version: m.want.Program}, Adds, "sealer, for the services of this machine")
+	m.add(h, "program", ProgramArgs{Version: m.want.Program}, Adds, "sealer, for the services of this machine", m.gate...)
 	m.add(h, "rootfs", RootfsArgs{Image: m.descriptor(h).Digest, Generation: h.Generation, Inputs: h.Inputs}, Adds, "files of the image, generation "+h.Generation)
 	if h.Name != "" && h.Name != m.seen[h.Address.String()].Hostname {
 		m.add(h, "hostname", HostnameArgs{Name: h.Name}, Changes, "host name "+h.Name)

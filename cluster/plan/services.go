@@ -123,7 +123,15 @@ func runtimeUnits() []string {
 func (m *maker) runtime(h Host) {
 	m.mirrors(h)
 	m.add(h, "trees", leavings(), Adds, "directories that the services will make")
-	if script := m.img.firstOf("scripts/init.sh", "scripts/containerd.sh", "scripts/docker.sh"); script != "" {
+	scripts := []string{"scripts/init.sh", "scripts/containerd.sh", "scripts/docker.sh"}
+	if m.want.Runtime != "" {
+		scripts = []string{"scripts/" + m.want.Runtime + ".sh"}
+	}
+	script := m.img.firstOf(scripts...)
+	if m.want.Runtime == "docker" && script == "" {
+		m.fault(h, "containerRuntime.type is docker, and image %s has no scripts/docker.sh to install it: remove the type for the image's own runtime", m.img.Name)
+	}
+	if script != "" {
 		args := ScriptArgs{Run: runtimeScript(script, m.want), Dir: "scripts", Generation: h.Generation, Env: scriptEnv(h)}
 		m.add(h, "script", args, Restarts, "container runtime, by the image's "+script)
 		return

@@ -31,6 +31,8 @@ type Want struct {
 	RegistryPort   int
 	// RegistryHA puts a registry on every master, else on the first.
 	RegistryHA bool
+	// Runtime is the container runtime, docker or containerd; "" is the image's.
+	Runtime string
 	// CA is the certificate of the cluster's small CA, PEM.
 	CA string
 	// Program is the digest of sealer.
@@ -48,6 +50,9 @@ type Want struct {
 	Apps []App
 	// Plugins are the work of the plugins, in order.
 	Plugins []extend.Work
+	// AtOnce is how many workers that are nodes already change at the same time;
+	// 0 is all. PauseSeconds lie between two such batches.
+	AtOnce, PauseSeconds int
 	// WaitSeconds bounds each wait; 0 is 600.
 	WaitSeconds int
 	// Force replaces files in the way that sealer did not make.

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"errors"
 	"os"
 	"reflect"
 	"regexp"
@@ -30,7 +31,7 @@ func TestDocs(t *testing.T) {
 		if f.Cluster.Name == "" {
 			f = Merge(f, &File{Cluster: Cluster{Image: "i"}}, Defaults("10.0.0.1"))
 		}
-		if err := Validate(f); err != nil {
+		if err := errors.Join(Validate(f), f.Unsupported()); err != nil {
 			t.Errorf("%v\n%s", err, e[1])
 		}
 		for _, m := range regexp.MustCompile(`(?m)^kind: (.*)$`).FindAllStringSubmatch(e[1], -1) {

@@ -1,5 +1,10 @@
 package spec
 
+import (
+	"strconv"
+	"strings"
+)
+
 // The kinds of documents that a Clusterfile may hold, beside those of kubeadm.
 const (
 	KindCluster     = "Cluster"
@@ -149,6 +154,29 @@ type Rollout struct {
 type Distribution struct {
 	Mode string `json:"mode,omitempty"` // "" is auto; star, swarm
 	Rate string `json:"rate,omitempty"` // bytes a second and sender: 50M; "" is no limit
+}
+
+// Bytes are the bytes a second that Rate stands for; 0 is no limit, or a rate
+// that Validate refuses. K, M and G are powers of 1000, with an i of 1024.
+func (d Distribution) Bytes() int64 {
+	m := rateRE.FindStringSubmatch(d.Rate)
+	if m == nil {
+		return 0
+	}
+	n, err := strconv.ParseInt(m[1], 10, 64)
+	if err != nil {
+		return 0
+	}
+	base := int64(1000)
+	if m[3] != "" {
+		base = 1024
+	}
+	if m[2] != "" {
+		for range strings.Index("KMG", m[2]) + 1 {
+			n *= base
+		}
+	}
+	return n
 }
 
 // The values of Config.Strategy and AppFile.Strategy.

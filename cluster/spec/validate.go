@@ -15,7 +15,7 @@ var (
 	dnsName  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 	labelRE  = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`)
 	envKeyRE = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
-	rateRE   = regexp.MustCompile(`^[1-9][0-9]*[KMG]?i?B?$`)
+	rateRE   = regexp.MustCompile(`^([1-9][0-9]{0,8})([KMG]?)(i?)B?$`)
 	pacingRE = regexp.MustCompile(`^[1-9][0-9]*%?$`)
 )
 

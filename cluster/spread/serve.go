@@ -37,8 +37,9 @@ type Server struct {
 	server *http.Server
 }
 
-// Serve listens on a port that the system chooses.
-func Serve(open Open) (*Server, error) {
+// Serve listens on a port that the system chooses. t bounds what all who ask get
+// together.
+func Serve(open Open, t *Throttle) (*Server, error) {
 	cert, err := certificate()
 	if err != nil {
 		return nil, err
@@ -53,7 +54,7 @@ func Serve(open Open) (*Server, error) {
 	}
 	sum := sha256.Sum256(cert.Certificate[0])
 	s := &Server{Offer: Offer{Port: l.Addr().(*net.TCPAddr).Port, Token: hex.EncodeToString(token), Certificate: hex.EncodeToString(sum[:])}}
-	s.server = &http.Server{Handler: handler(open, s.Offer.Token), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}
+	s.server = &http.Server{Handler: handler(open, s.Offer.Token, t), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}
 	go func() {
 		_ = s.server.Serve(tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13})) // ends with Close
 	}()
@@ -65,7 +66,7 @@ func (s *Server) Close() error { return s.server.Close() }
 
 const prefix = "/blob/"
 
-func handler(open Open, token string) http.Handler {
+func handler(open Open, token string, t *Throttle) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		if subtle.ConstantTimeCompare([]byte(got), []byte(token)) != 1 {
@@ -84,7 +85,7 @@ func handler(open Open, token string) http.Handler {
 		}
 		defer f.Close()
 		w.Header().Set("Content-Type", "application/octet-stream")
-		http.ServeContent(w, r, "", time.Time{}, f)
+		http.ServeContent(w, r, "", time.Time{}, seeker{t.Reader(r.Context(), f), f})
 	})
 }
 

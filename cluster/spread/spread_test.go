@@ -18,13 +18,18 @@ func (file) Close() error { return nil }
 
 func serve(t *testing.T, blobs map[string]string) *Server {
 	t.Helper()
+	return serveAt(t, blobs, nil)
+}
+
+func serveAt(t *testing.T, blobs map[string]string, pace *Throttle) *Server {
+	t.Helper()
 	s, err := Serve(func(_ context.Context, d string) (io.ReadSeekCloser, error) {
 		b, ok := blobs[d]
 		if !ok {
 			return nil, errors.New("no such blob")
 		}
 		return file{bytes.NewReader([]byte(b))}, nil
-	})
+	}, pace)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,5 +151,31 @@ func TestTrackerWaitsForTransfers(t *testing.T) {
 	second.Done(true)
 	if x, err := tr.Next(t.Context(), "d", "e"); err != nil || x.From != "b" {
 		t.Errorf("%+v, %v", x, err)
+	}
+}
+
+// A machine that serves others keeps to its rate: what is more than one burst
+// takes its time. The least time is asserted; a busy machine takes longer.
+func TestThrottle(t *testing.T) {
+	t.Parallel()
+	content := strings.Repeat("x", 2*burst)
+	s := serveAt(t, map[string]string{"sha256:a": content}, NewThrottle(4*burst))
+	begin := time.Now()
+	r, err := Peer{"127.0.0.1", s.Offer}.Fetch(t.Context(), "sha256:a", int64(len(content)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(r)
+	if err := errors.Join(err, r.Close()); err != nil || string(b) != content {
+		t.Errorf("%d bytes, %v", len(b), err)
+	}
+	if took := time.Since(begin); took < 200*time.Millisecond { // a quarter of a second for the second burst
+		t.Errorf("%d bytes at %d a second came within %v", len(content), 4*burst, took)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	slow := NewThrottle(1).Reader(ctx, strings.NewReader(content))
+	if _, err := io.ReadAll(slow); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want one of the context", err)
 	}
 }
