@@ -50,7 +50,10 @@ func (b *builder) readShared(ctx context.Context) {
 }
 
 func (b *builder) readCache(ctx context.Context, r ref.Reference) (*sharedCache, error) {
-	_, content, err := b.c.Manifest(ctx, r)
+	desc, content, err := b.c.Manifest(ctx, r)
+	if err == nil {
+		err = b.c.Allow(ctx, r, desc.Digest)
+	}
 	if err != nil {
 		return nil, err
 	}

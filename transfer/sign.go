@@ -15,19 +15,16 @@ import (
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/remote"
 	"github.com/clusterimage/sealer/registry/sign"
-	"github.com/clusterimage/sealer/registry/tree"
 	"github.com/clusterimage/sealer/store"
 )
 
-const (
-	maxSignatures = 256     // of one image that are looked at
-	maxPayload    = 1 << 20 // bytes
-)
+// maxSignatures bounds the signatures of one image.
+const maxSignatures = 256
 
 // signatures returns where cosign keeps the signatures of the manifest d of r's
 // repository.
 func signatures(r ref.Reference, d digest.Digest) ref.Reference {
-	return ref.Reference{Registry: r.Registry, Repository: r.Repository, Tag: tree.AttachmentTag(d) + tree.CosignSuffixes[0]}
+	return ref.Reference{Registry: r.Registry, Repository: r.Repository, Tag: sign.Tag(d)}
 }
 
 // Sign adds a signature of the manifest or index d to those that the repository of
@@ -43,7 +40,7 @@ func Sign(ctx context.Context, s *store.Store, c *remote.Client, key *sign.Signe
 			return fmt.Errorf("sign %s: %w", to, err)
 		}
 	}
-	b, signature, err := key.Sign(to.Name(), d)
+	made, err := key.Sign(to.Name(), d)
 	if err != nil {
 		return err
 	}
@@ -51,11 +48,11 @@ func Sign(ctx context.Context, s *store.Store, c *remote.Client, key *sign.Signe
 		desc := ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(b), Size: int64(len(b))}
 		return desc, s.PutBlob(ctx, desc, func(w io.Writer) error { _, err := io.Copy(w, bytes.NewReader(b)); return err })
 	}
-	layer, err := put(sign.MediaTypePayload, b)
+	layer, err := put(sign.MediaTypePayload, made.Payload)
 	if err != nil {
 		return fmt.Errorf("sign %s: %w", to, err)
 	}
-	layer.Annotations = map[string]string{sign.Annotation: signature}
+	layer.Annotations = map[string]string{sign.Annotation: made.Signature}
 	m.Layers = append(m.Layers, layer)
 	config := ocispec.Image{RootFS: ocispec.RootFS{Type: "layers"}}
 	for _, l := range m.Layers {
@@ -100,28 +97,17 @@ func readSignatures(ctx context.Context, c *remote.Client, at ref.Reference) (m 
 // CheckSignature returns an error that wraps sign.ErrSignature unless the repository
 // of from has a signature of the manifest or index d that key made.
 func CheckSignature(ctx context.Context, c *remote.Client, key *sign.Verifier, d digest.Digest, from ref.Reference) error {
-	at := signatures(from, d)
-	m, err := readSignatures(ctx, c, at)
-	if errors.Is(err, remote.ErrNotFound) {
+	list, err := c.Signatures(ctx, from, d)
+	if err != nil {
+		return fmt.Errorf("%s: %w", from, err)
+	}
+	if len(list) == 0 {
 		return fmt.Errorf("%s: %w: %s has none of %s", from, sign.ErrSignature, from.Name(), d)
 	}
-	if err != nil {
-		return fmt.Errorf("signatures of %s: %w", from, err)
+	if err := key.CheckAny(list, d); err != nil {
+		return fmt.Errorf("%s: %w", from, err)
 	}
-	last := error(sign.ErrSignature)
-	for _, l := range m.Layers {
-		if l.MediaType != sign.MediaTypePayload || l.Size > maxPayload {
-			continue
-		}
-		var b bytes.Buffer
-		if err := c.Blob(ctx, at, l, &b); err != nil {
-			return fmt.Errorf("signatures of %s: %w", from, err)
-		}
-		if last = key.Check(b.Bytes(), l.Annotations[sign.Annotation], d); last == nil {
-			return nil
-		}
-	}
-	return fmt.Errorf("%s: %w", from, last)
+	return nil
 }
 
 // PullSigned is Pull of an image that key has signed: an unsigned one is refused

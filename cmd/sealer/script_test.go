@@ -68,6 +68,7 @@ func TestScripts(t *testing.T) {
 			"ready":     waitReady,
 			"chartpush": chartpush,
 			"chartrepo": chartrepo,
+			"cosign":    cosign,
 			"cluster":   startCluster,
 			"kubeapi":   kubeapi,
 			"snapshot":  snapshot,

@@ -133,6 +133,9 @@ func (f *Fetcher) resolveOCI(ctx context.Context, s Source) (Pin, error) {
 	if err != nil {
 		return Pin{}, err
 	}
+	if err := f.client.Allow(ctx, r, desc.Digest); err != nil {
+		return Pin{}, err
+	}
 	p, err := parseManifest(desc, manifest)
 	if err != nil {
 		return Pin{}, err
@@ -185,6 +188,9 @@ func (f *Fetcher) pull(ctx context.Context, s Source, pin Pin) ([]byte, error) {
 	r.Tag, r.Digest = "", pin.Digest
 	desc, manifest, err := f.client.Manifest(ctx, r)
 	if err != nil {
+		return nil, err
+	}
+	if err := f.client.Allow(ctx, r, desc.Digest); err != nil {
 		return nil, err
 	}
 	p, err := parseManifest(desc, manifest)

@@ -105,7 +105,7 @@ func (e *engine) fixed() bool { return e.o.Attachments.Fixed || e.o.Offline }
 // returns its manifest.
 func (e *engine) cosign(ctx context.Context, c *remote.Client, im *Image, tag string) []digest.Digest {
 	at := ref.Reference{Registry: im.source().Registry, Repository: im.source().Repository, Tag: tag}
-	o := remote.WalkOptions{Offline: e.o.Offline, Known: e.o.Attachments.Known[at.String()]}
+	o := remote.WalkOptions{Offline: e.o.Offline, Known: e.o.Attachments.Known[at.String()], Judged: true}
 	if e.fixed() {
 		if o.Known == "" {
 			return nil
@@ -305,7 +305,7 @@ func (e *engine) knownReferrers(ctx context.Context, at ref.Reference, tag strin
 // referrer reads the artifact d of the subject at, and returns its entry for an
 // index. It must say that at is its subject: the list is the registry's word.
 func (e *engine) referrer(ctx context.Context, c *remote.Client, at ref.Reference, d digest.Digest) (*remote.Content, ocispec.Descriptor, error) {
-	content, err := c.Walk(ctx, e.sink, ref.Reference{Registry: at.Registry, Repository: at.Repository, Digest: d}, remote.WalkOptions{Offline: e.o.Offline})
+	content, err := c.Walk(ctx, e.sink, ref.Reference{Registry: at.Registry, Repository: at.Repository, Digest: d}, remote.WalkOptions{Offline: e.o.Offline, Judged: true})
 	if err != nil {
 		return nil, ocispec.Descriptor{}, err
 	}

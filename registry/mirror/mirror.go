@@ -237,6 +237,14 @@ func (e *engine) resolveOne(ctx context.Context, im *Image) error {
 		Platforms: e.o.Platforms,
 		Known:     e.o.Known[im.Reference.String()],
 		Offline:   e.o.Offline,
+		Signatures: func(d digest.Digest) digest.Digest {
+			if e.o.Attachments == nil {
+				return ""
+			}
+			r := im.source()
+			at := ref.Reference{Registry: r.Registry, Repository: r.Repository, Tag: tree.AttachmentTag(d) + tree.CosignSuffixes[0]}
+			return e.o.Attachments.Known[at.String()]
+		},
 	})
 	if err != nil {
 		return err

@@ -38,6 +38,11 @@ type WalkOptions struct {
 	// Offline sends no request: the sink must have everything, and a tag resolves
 	// to Known.
 	Offline bool
+	// Judged says that the policy need not judge r: what r belongs to was judged.
+	Judged bool
+	// Signatures gives the manifest of the signatures of an image, which the sink
+	// has, "" for none. The policy sees these with Offline.
+	Signatures func(digest.Digest) digest.Digest
 }
 
 // Walk reads the manifests of r, from sink if it has them, else from the registry
@@ -46,6 +51,11 @@ type WalkOptions struct {
 // costs one that returns no content.
 func (c *Client) Walk(ctx context.Context, sink Sink, r ref.Reference, o WalkOptions) (*Content, error) {
 	w := walk{c: c, sink: sink, r: r, o: o}
+	if c.o.Policy != nil && !o.Judged {
+		if _, err := c.o.Policy.Allow(r); err != nil {
+			return nil, err
+		}
+	}
 	top, parsed, err := w.top(ctx)
 	if err != nil {
 		return nil, err
@@ -54,6 +64,9 @@ func (c *Client) Walk(ctx context.Context, sink Sink, r ref.Reference, o WalkOpt
 	if !parsed.IsIndex() {
 		content.add(parsed)
 		content.Manifests = []ocispec.Descriptor{top}
+		if err := w.judge(ctx, content); err != nil {
+			return nil, err
+		}
 		return content, w.checkConfig(ctx, content, parsed)
 	}
 	chosen, err := choose(parsed.Manifests, o.Platforms)
@@ -61,10 +74,10 @@ func (c *Client) Walk(ctx context.Context, sink Sink, r ref.Reference, o WalkOpt
 		return nil, err
 	}
 	children := make([]*Parsed, len(chosen))
-	g, ctx := errgroup.WithContext(ctx)
+	g, gctx := errgroup.WithContext(ctx)
 	for i, d := range chosen {
 		g.Go(func() (err error) {
-			children[i], err = w.child(ctx, d)
+			children[i], err = w.child(gctx, d)
 			return err
 		})
 	}
@@ -78,6 +91,9 @@ func (c *Client) Walk(ctx context.Context, sink Sink, r ref.Reference, o WalkOpt
 		}
 	}
 	content.Manifests = append(chosen, top)
+	if err := w.judge(ctx, content); err != nil {
+		return nil, err
+	}
 	return content, nil
 }
 

@@ -1,5 +1,6 @@
-// Package sign makes and checks cosign's signatures with local keys: ECDSA over
-// SHA-256 of a "simple signing" payload, which names the digest of a manifest.
+// Package sign makes and checks cosign's signatures with local keys, of a "simple
+// signing" payload, which names the digest of a manifest. It makes them with ECDSA
+// over SHA-256.
 //
 // Sources: the payload is containers/image's docs/containers-signature.5.md with
 // the type of github.com/sigstore/cosign/specs/SIGNATURE_SPEC.md; the manifest is of
@@ -33,12 +34,13 @@ const (
 	// Annotation of that layer: the signature, base64.
 	Annotation = "dev.cosignproject.cosign/signature"
 
+	// ArtifactType is that of a signatures' manifest which names the image as its
+	// subject, as cosign --registry-referrers-mode=oci-1-1 makes it.
+	ArtifactType = "application/vnd.dev.cosign.artifact.sig.v1+json"
+
 	payloadType = "cosign container image signature"
 	maxKey      = 64 << 10 // bytes of a key file
 )
-
-// ErrSignature is wrapped by errors about a signature that is missing or wrong.
-var ErrSignature = errors.New("no valid signature")
 
 // A payload is the signed document.
 type payload struct {
@@ -56,9 +58,6 @@ type payload struct {
 
 // A Signer signs with a private key.
 type Signer struct{ key *ecdsa.PrivateKey }
-
-// A Verifier checks signatures with a public key.
-type Verifier struct{ key *ecdsa.PublicKey }
 
 // LoadSigner reads an ECDSA key from a PEM file: as cosign generate-key-pair writes
 // it, encrypted, or PKCS #8 or SEC 1 as openssl writes it. password is called for
@@ -95,27 +94,6 @@ func LoadSigner(file string, password func() (string, error)) (*Signer, error) {
 		return nil, fmt.Errorf("read private key %s: it is no ECDSA key", file)
 	}
 	return &Signer{ec}, nil
-}
-
-// LoadVerifier reads an ECDSA public key from a PEM file, as cosign and openssl
-// write it.
-func LoadVerifier(file string) (*Verifier, error) {
-	block, err := readPEM(file)
-	if err != nil {
-		return nil, fmt.Errorf("read public key: %w", err)
-	}
-	if block.Type != "PUBLIC KEY" {
-		return nil, fmt.Errorf("read public key %s: a %q, want a PUBLIC KEY in PEM", file, block.Type)
-	}
-	key, err := x509.ParsePKIXPublicKey(block.Bytes)
-	if err != nil {
-		return nil, fmt.Errorf("read public key %s: %w", file, err)
-	}
-	ec, ok := key.(*ecdsa.PublicKey)
-	if !ok {
-		return nil, fmt.Errorf("read public key %s: a %T, and only ECDSA keys are supported", file, key)
-	}
-	return &Verifier{ec}, nil
 }
 
 func readPEM(file string) (*pem.Block, error) {
@@ -173,18 +151,19 @@ func decryptKey(b []byte, password string) ([]byte, error) {
 	return out, nil
 }
 
-// Sign returns the payload that says that repository has the manifest d, and its
-// signature, base64.
-func (s *Signer) Sign(repository string, d digest.Digest) (b []byte, signature string, err error) {
+// Sign returns a signature of the manifest d in repository.
+func (s *Signer) Sign(repository string, d digest.Digest) (Signature, error) {
 	var p payload
 	p.Critical.Identity.Reference, p.Critical.Image.Digest, p.Critical.Type = repository, d, payloadType
-	if b, err = json.Marshal(p); err != nil {
-		return nil, "", err
+	b, err := json.Marshal(p)
+	if err != nil {
+		return Signature{}, err
 	}
-	if signature, err = s.SignBlob(b); err != nil {
-		return nil, "", fmt.Errorf("sign %s: %w", d, err)
+	signature, err := s.SignBlob(b)
+	if err != nil {
+		return Signature{}, fmt.Errorf("sign %s: %w", d, err)
 	}
-	return b, signature, nil
+	return Signature{Payload: b, Signature: signature}, nil
 }
 
 // SignBlob returns the signature of b itself, base64, as "cosign sign-blob" makes
@@ -196,25 +175,4 @@ func (s *Signer) SignBlob(b []byte) (string, error) {
 		return "", err
 	}
 	return base64.StdEncoding.EncodeToString(sig), nil
-}
-
-// Check returns an error that wraps ErrSignature unless signature is v's of b, and b
-// names the manifest d. As in cosign, the repository in b is not compared: an image
-// that was copied keeps its signature.
-func (v *Verifier) Check(b []byte, signature string, d digest.Digest) error {
-	sig, err := base64.StdEncoding.DecodeString(signature)
-	if err != nil {
-		return fmt.Errorf("%w: it is not base64", ErrSignature)
-	}
-	if sum := sha256.Sum256(b); !ecdsa.VerifyASN1(v.key, sum[:], sig) {
-		return fmt.Errorf("%w: it is another key's, or the content was changed", ErrSignature)
-	}
-	var p payload
-	if err := json.Unmarshal(b, &p); err != nil {
-		return fmt.Errorf("%w: %w", ErrSignature, err)
-	}
-	if p.Critical.Type != payloadType || p.Critical.Image.Digest != d {
-		return fmt.Errorf("%w: it is of %s, want %s", ErrSignature, p.Critical.Image.Digest, d)
-	}
-	return nil
 }

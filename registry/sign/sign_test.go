@@ -1,10 +1,15 @@
 package sign_test
 
 import (
+	"crypto"
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -82,22 +87,23 @@ func TestSignAndCheck(t *testing.T) {
 			t.Errorf("%s: %v", kind, err)
 			continue
 		}
-		b, sig, err := s.Sign("reg.example/team/app", d)
+		made, err := s.Sign("reg.example/team/app", d)
 		if err != nil {
 			t.Fatal(err)
 		}
+		b, sig := made.Payload, made.Signature
 		want := `{"critical":{"identity":{"docker-reference":"reg.example/team/app"},"image":{"docker-manifest-digest":"` + d.String() + `"},"type":"cosign container image signature"},"optional":null}`
 		if string(b) != want {
 			t.Errorf("payload %s\nwant %s", b, want)
 		}
-		if err := v.Check(b, sig, d); err != nil {
+		if err := v.Check(sign.Signature{Payload: b, Signature: sig}, d); err != nil {
 			t.Errorf("%s: %v", kind, err)
 		}
 		for name, err := range map[string]error{
-			"another manifest": v.Check(b, sig, digest.FromString("x")),
-			"changed":          v.Check(append(b, ' '), sig, d),
-			"no base64":        v.Check(b, "!", d),
-			"empty":            v.Check(b, "", d),
+			"another manifest": v.Check(sign.Signature{Payload: b, Signature: sig}, digest.FromString("x")),
+			"changed":          v.Check(sign.Signature{Payload: append(b, ' '), Signature: sig}, d),
+			"no base64":        v.Check(sign.Signature{Payload: b, Signature: "!"}, d),
+			"empty":            v.Check(sign.Signature{Payload: b, Signature: ""}, d),
 		} {
 			if !errors.Is(err, sign.ErrSignature) {
 				t.Errorf("%s: %v", name, err)
@@ -135,14 +141,68 @@ func TestSignAndCheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, sig, err := s.Sign("r", d)
+	made, err := s.Sign("r", d)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Check(b, sig, d); !errors.Is(err, sign.ErrSignature) {
+	if err := w.Check(made, d); !errors.Is(err, sign.ErrSignature) {
 		t.Errorf("another key: %v", err)
 	}
 	if _, err := sign.LoadVerifier(write(t, "PRIVATE KEY", p8)); err == nil {
 		t.Error("a private key was taken for a public one")
+	}
+}
+
+// Keys of other kinds than cosign generate-key-pair makes sign images, too.
+func TestCheckOtherKeys(t *testing.T) {
+	t.Parallel()
+	d := digest.FromString("manifest")
+	payload := []byte(`{"critical":{"identity":{"docker-reference":"r"},"image":{"docker-manifest-digest":"` + d.String() + `"},"type":"cosign container image signature"}}`)
+	edKey, edPrivate, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(payload)
+	rsaSig, err := rsa.SignPKCS1v15(rand.Reader, rsaKey, crypto.SHA256, sum[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		key any
+		sig []byte
+	}{
+		"Ed25519": {edKey, ed25519.Sign(edPrivate, payload)},
+		"RSA":     {rsaKey.Public(), rsaSig},
+	} {
+		der, err := x509.MarshalPKIXPublicKey(tc.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := sign.ParseVerifier(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		good := sign.Signature{Payload: payload, Signature: base64.StdEncoding.EncodeToString(tc.sig)}
+		if err := v.CheckAny([]sign.Signature{{}, good}, d); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		bad := sign.Signature{Payload: append(payload, ' '), Signature: good.Signature}
+		if err := v.CheckAny([]sign.Signature{bad}, d); !errors.Is(err, sign.ErrSignature) {
+			t.Errorf("%s: changed content: %v", name, err)
+		}
+		if err := v.CheckAny(nil, d); !errors.Is(err, sign.ErrSignature) {
+			t.Errorf("%s: no signature: %v", name, err)
+		}
+	}
+	if got := sign.Identity(sign.Signature{Payload: payload}); got != "r" {
+		t.Errorf("identity %q", got)
+	}
+	if got, want := sign.Tag(d), "sha256-"+d.Encoded()+".sig"; got != want {
+		t.Errorf("tag %s, want %s", got, want)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/clusterimage/sealer/kubefile"
+	"github.com/clusterimage/sealer/registry/policy"
 	"github.com/clusterimage/sealer/registry/remote"
 	"github.com/clusterimage/sealer/store"
 )
@@ -32,6 +33,8 @@ func (a *app) hint(err error) string {
 		return "Where its author is trusted, raise that limit with --limit (see: sealer load --help); docs/security.md has the limits."
 	case errors.As(err, &trust):
 		return trustHint(trust)
+	case errors.Is(err, policy.ErrRefused):
+		return "What that file asks for, docs/security.md explains; another policy is named with --policy FILE"
 	case errors.Is(err, remote.ErrStalled):
 		return "Where the line is so slow, make fewer transfers at a time with --jobs 1, or wait longer with --stall-timeout"
 	case errors.Is(err, remote.ErrUnauthorized):

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/clusterimage/sealer/registry/policy"
 	"github.com/clusterimage/sealer/registry/remote"
 )
 
@@ -18,6 +19,7 @@ type registryFlags struct {
 	authFile       string
 	certsDir       string
 	insecure       []string
+	policy         string
 	jobs           int
 	stall          time.Duration
 }
@@ -27,6 +29,7 @@ func (r *registryFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&r.authFile, "authfile", "", "credentials (default: REGISTRY_AUTH_FILE, else where podman and docker keep them)")
 	f.StringVar(&r.certsDir, "cert-dir", "", "certificates of registries, a directory for each host (default: certs.d of the user and the system)")
 	f.StringSliceVar(&r.insecure, "insecure-registry", nil, "a `HOST[:PORT]` that is spoken to over plain http or unverified TLS")
+	f.StringVar(&r.policy, "policy", "", "policy.json: which images may be taken from registries, and whose signatures they need (default: ~/.config/containers/policy.json, else "+policy.System+")")
 	f.DurationVar(&r.stall, "stall-timeout", time.Minute, "cut off and resume a download that brings less than 1 kB a second over this time; 0 is never")
 	f.IntVarP(&r.jobs, "jobs", "j", 0, "transfers at a time, over all registries (default 8)")
 }
@@ -43,7 +46,12 @@ func (a *app) client(r *registryFlags) (*remote.Client, error) {
 	if conf == "" {
 		conf = os.Getenv("CONTAINERS_REGISTRIES_CONF")
 	}
+	judge, err := r.readPolicy()
+	if err != nil {
+		return nil, err
+	}
 	c, err := remote.New(remote.Options{
+		Policy:         judge,
 		RegistriesConf: conf,
 		AuthFile:       r.authFile,
 		CertsDir:       r.certsDir,
@@ -57,4 +65,21 @@ func (a *app) client(r *registryFlags) (*remote.Client, error) {
 		err = advise(err, "Let this user read it, or name another file with --registries-conf FILE")
 	}
 	return c, err
+}
+
+// readPolicy reads the policy of --policy, else that of podman and skopeo. Without
+// one it returns nil: every image may be taken.
+func (r *registryFlags) readPolicy() (remote.Policy, error) {
+	file := r.policy
+	if file == "" {
+		var err error
+		if file, err = policy.Find(); err != nil || file == "" {
+			return nil, err
+		}
+	}
+	p, err := policy.Load(file)
+	if err != nil {
+		return nil, advise(err, "Correct that file (man containers-policy.json), or name another one with --policy FILE")
+	}
+	return p, nil
 }
