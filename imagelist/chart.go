@@ -257,6 +257,8 @@ func (s *scanner) values(c *source, r release) (map[string]any, error) {
 		if err := c.overlays(out); err != nil {
 			return nil, err
 		}
+	} else if err := c.inside(r.inChart, out); err != nil {
+		return nil, err
 	} else if err := r.apply(s.rootfs(), out); err != nil {
 		return nil, err
 	}
@@ -273,6 +275,20 @@ func (s *scanner) values(c *source, r release) (map[string]any, error) {
 		}
 	}
 	return out, nil
+}
+
+// inside puts values files of the chart itself over out.
+func (c *source) inside(names []string, out map[string]any) error {
+	for _, name := range names {
+		i := slices.IndexFunc(c.files, func(f *loader.BufferedFile) bool { return f.Name == path.Clean(name) })
+		if i < 0 {
+			return fmt.Errorf("values %s: %w", name, fs.ErrNotExist)
+		}
+		if err := overlay(out, c.files[i].Data); err != nil {
+			return fmt.Errorf("values %s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // overlays puts the values files beside a chart over out.

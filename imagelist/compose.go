@@ -205,7 +205,7 @@ func untagged(pairs []pair, imageKey bool) (out []pair) {
 		if at == nil || g[tagRole] == nil && g[versionRole] == nil || g.value(tagRole)+g.value(versionRole)+g.value(digestRole) != "" {
 			continue
 		}
-		if _, tag := splitTag(base); tag == "" && !strings.Contains(base, "@") && hasHost(base) && noImage(at.key, base) == "" {
+		if _, tag := splitTag(base); tag == "" && !strings.Contains(base, "@") && (hasHost(base) || imageKey && strings.Contains(base, "/")) && noImage(at.key, base) == "" {
 			out = append(out, *at)
 		}
 	}

@@ -60,7 +60,7 @@ func (s *scanner) settings(p place, data *yaml.Node, path string) {
 			s.setting(p, v, "configmap")
 		default:
 			if r, ok := hosted(v.value); ok {
-				s.found(p, spot{v.line, v.field, v.value, "configmap-value"}, Low, r)
+				s.found(p, spot{v.line, v.field, v.value, "configmap-value"}, Medium, r)
 			}
 		}
 	}
@@ -183,7 +183,13 @@ func (s *scanner) lines(p place, text string) {
 	}
 	used := s.composed(p, split, "text-split")
 	for _, a := range all {
-		if used[a.key] || !speaksOfImage(a.key) {
+		if used[a.key] {
+			continue
+		}
+		if !speaksOfImage(a.key) {
+			if r, ok := hosted(a.value); ok && !isJudged(a.key) {
+				s.found(p, spot{a.line, a.field, a.value, "text-value"}, Medium, r)
+			}
 			continue
 		}
 		if v := judge(a.key, a.value); v.confidence == High && (isImageKey(a.key) || strings.Contains(a.value, "/")) {

@@ -50,6 +50,20 @@ func (s *scanner) custom(p place, n *yaml.Node) {
 // quiet records the image fields of an object that pulls none, so that a user
 // who expected them sees why they are not there.
 func (s *scanner) quiet(p place, n *yaml.Node, path, kind string) {
+	switch {
+	case isScalar(n) && mayHoldPods(n.Value): // a static pod that a bootstrap writes
+		s.embeddedPods(p, n, path)
+		return
+	case isScalar(n) && pullsImages(n.Value):
+		s.scriptText(p, n, path)
+		return
+	case strings.HasSuffix(path, ".mutate"), strings.HasSuffix(path, ".generate"): // what a policy adds
+		q := p
+		q.embedded, q.limit, q.prefix = p.embedded+1, Medium.weaker(p.limit), p.prefix+path+":"
+		w := walker{s: s, p: q}
+		w.fields(n, "", "", inherited{}, 1)
+		return
+	}
 	for _, e := range entries(n) {
 		if isScalar(e.value) && norm(e.key) == "image" {
 			s.reject(p, spot{e.value.Line, atKey(path, e.key), e.value.Value, "image-field"}, "objects of kind "+kind+" name images, but nothing pulls them")
@@ -95,10 +109,10 @@ func (w walker) value(e entry, path string, in inherited, depth int) {
 			w.s.embedded(w.p, e.value, path)
 		case mayHoldPods(e.value.Value):
 			w.s.embeddedPods(w.p, e.value, path)
+		case pullsImages(e.value.Value):
+			w.s.scriptText(w.p, e.value, path)
 		case w.p.settings:
-			if r, ok := hosted(e.value.Value); ok {
-				w.s.found(w.p, spot{e.value.Line, path, e.value.Value, "env-value"}, Medium, r)
-			}
+			w.setting(e, path)
 		}
 	case yaml.SequenceNode:
 		w.list(e, path, in, depth)
@@ -124,11 +138,26 @@ func (w walker) list(e entry, path string, in inherited, depth int) {
 			w.candidate(e.key, image, it.Line, at)
 		case container && isScalar(get(it, "image")):
 			w.container(it, at, in, depth)
+		case it.Kind == yaml.ScalarNode && (pullsImages(it.Value) || w.p.settings):
+			w.value(entry{e.key, it, it.Line}, path+"[]", in, depth)
 		case it.Kind == yaml.SequenceNode:
 			w.list(entry{e.key, it, it.Line}, at, in, depth+1)
 		case it.Kind == yaml.MappingNode:
+			w.listed(e.key, it, at)
 			w.fields(it, at, e.key, in, depth+1)
 		}
+	}
+}
+
+// listed takes the name of an element of a list of images, where it is all of a
+// reference: {name: quay.io/x/a:v1, platform: linux/amd64}.
+func (w walker) listed(key string, n *yaml.Node, path string) {
+	v := get(n, "name")
+	if !strings.HasSuffix(norm(key), "images") || !isScalar(v) || get(n, "image") != nil || !strings.Contains(v.Value, "/") {
+		return
+	}
+	if judge("image", v.Value).confidence == High {
+		w.candidate("image", v.Value, v.Line, atKey(path, "name"))
 	}
 }
 
@@ -152,6 +181,54 @@ func (w walker) mapping(e entry, path string, in inherited, depth int) {
 	}
 }
 
+// isObject reports whether a map is all of an object, not a reference to one.
+func isObject(n *yaml.Node) bool {
+	if text(n, "kind") == "" || text(n, "apiVersion") == "" {
+		return false
+	}
+	for _, key := range []string{"spec", "data", "template", "items", "stringData"} {
+		if get(n, key) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// object looks at an object inside another, which a controller makes, or inside
+// the settings of a program.
+func (w walker) object(n *yaml.Node, path string) {
+	p := w.p
+	p.foreign, p.settings = false, false
+	if p.limit == "" || p.limit == Medium {
+		p.limit = High
+	}
+	if p.nested = p.object != ""; path != "" {
+		p.prefix += path + ":"
+	}
+	w.s.object(p, n, "")
+}
+
+// setting takes a text that is a reference with a registry, whatever its key.
+func (w walker) setting(e entry, path string) {
+	rule := "env-value"
+	if w.p.foreign {
+		rule = "text-value"
+	}
+	if isJudged(e.key) {
+		return
+	}
+	value := e.value.Value
+	for range 2 {
+		if r, ok := hosted(value); ok {
+			w.s.found(w.p, spot{e.value.Line, path, value, rule}, Medium, r)
+			return
+		}
+		if _, after, ok := strings.Cut(value, "="); ok { // a flag, NAME=REF
+			value = after
+		}
+	}
+}
+
 // containerLike are lists that only a container has beside its image.
 var containerLike = map[string]bool{
 	"command": true, "args": true, "env": true, "envFrom": true, "volumeMounts": true, "ports": true,
@@ -160,6 +237,11 @@ var containerLike = map[string]bool{
 // fields walks the keys of a map. key is the key that the map stands under.
 func (w walker) fields(n *yaml.Node, path, key string, in inherited, depth int) {
 	es := entries(n)
+	if (depth > 0 || w.p.foreign) && isObject(n) {
+		w.object(n, path)
+		return
+	}
+	w.s.chartReference(w.p, n)
 	if off := switchedOff(es); off != "" {
 		w.p = w.p.optional(off + " at " + w.p.prefix + path)
 	}
@@ -303,6 +385,9 @@ func (w walker) insideImage(e entry, path string) {
 
 // candidate decides on a string that stands where an image would.
 func (w walker) candidate(key, value string, line int, path string) {
+	if filled := substitute(value, nil); filled != value && !isPlaceholder(filled) {
+		value, w.p.limit = filled, Medium.weaker(w.p.limit)
+	}
 	v := judge(key, value)
 	if v.confidence == Low && key == "image" && w.p.embedded == 0 && strings.Count(value, "/") == 1 && !strings.ContainsAny(value, ":@") {
 		v.confidence = Medium // an object's "image: org/name": the newest

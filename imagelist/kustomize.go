@@ -135,6 +135,12 @@ func (s *scanner) patchFile(name string) {
 	}
 }
 
+// isJSONPatch reports whether a list is one of RFC 6902 operations.
+func isJSONPatch(list *yaml.Node) bool {
+	ops := items(list)
+	return len(ops) > 0 && text(ops[0], "op") != "" && strings.HasPrefix(text(ops[0], "path"), "/")
+}
+
 // jsonPatch looks at a list of RFC 6902 operations, and reports whether the
 // list is one.
 func (s *scanner) jsonPatch(p place, list *yaml.Node) bool {

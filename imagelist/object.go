@@ -25,6 +25,8 @@ type place struct {
 	embedded     int        // how many strings the document is inside of
 	images       bool       // a string of images: each value in it is one
 	settings     bool       // a string of a program's settings: a hosted reference in it is one
+	foreign      bool       // a file of another program, no object
+	nested       bool       // an object inside an object
 	fixed        int        // the line of a string whose inner lines are not the file's, 0 otherwise
 }
 
@@ -91,12 +93,28 @@ func (s *scanner) document(p place, d document) {
 	}
 	p.base = d.line
 	if isSeq(d.node) {
+		if isJSONPatch(d.node) {
+			return // a kustomization may name it
+		}
+		if s.isForeign(p, first(items(d.node))) {
+			s.foreignDocument(p, d.node)
+			return
+		}
 		for _, it := range items(d.node) {
 			s.object(p, it, "")
 		}
 		return
 	}
 	s.object(p, d.node, "")
+}
+
+// isForeign reports whether a document of a file among manifests is no object,
+// but the settings of a program.
+func (s *scanner) isForeign(p place, n *yaml.Node) bool {
+	if n == nil || p.podSpecsOnly || p.rendered || p.embedded > 0 || p.nested || s.areaOf(p.file) != manifests || text(n, "apiVersion") != "" && text(n, "kind") != "" {
+		return false
+	}
+	return isMap(n) && (text(n, "kind") == "" || text(n, "kind") == "pipeline") || isSeq(n) || isScalar(n)
 }
 
 // object looks at one Kubernetes object. kind is that of the items of the list
@@ -107,6 +125,10 @@ func (s *scanner) object(p place, n *yaml.Node, kind string) {
 	}
 	if kind == "" && kustomizationFile(p.file) {
 		s.kustomization(p, n)
+		return
+	}
+	if s.isForeign(p, n) && (kind == "" || text(n, "kind") == "pipeline") {
+		s.foreignDocument(p, n)
 		return
 	}
 	if !isMap(n) || kind == "" {
@@ -120,7 +142,7 @@ func (s *scanner) object(p place, n *yaml.Node, kind string) {
 		}
 		return
 	}
-	if p.embedded == 0 {
+	if p.embedded == 0 && !p.nested {
 		p.object = objectName(kind, get(n, "metadata"))
 	}
 	if p.rendered {

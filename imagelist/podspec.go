@@ -60,6 +60,9 @@ func (s *scanner) podImage(p place, n *yaml.Node, path, rule string, c Confidenc
 		s.gap(p, spot{n.Line, path, written, ""}, injectedGap, "sidecar-injector")
 		return
 	}
+	if filled := substitute(written, nil); filled != written && !isPlaceholder(filled) {
+		written, c = filled, Medium.weaker(c)
+	}
 	r, err := ref.Parse(written)
 	if strings.HasPrefix(written, "sha256:") {
 		err = errImageID // it parses, as the repository "sha256"

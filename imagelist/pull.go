@@ -28,16 +28,19 @@ func (st *starter) pull(at Command, cmd shellCommand) {
 	if cmd.words[i].text != "pull" {
 		c = runGap
 	}
+	if st.limit != "" {
+		c.grade = Doubtful
+	}
 	words := slices.DeleteFunc(slices.Clone(cmd.words[i+1:]), func(w word) bool { return strings.HasPrefix(w.text, "-") })
 	for j, w := range words {
 		r := judge("image", w.text).ref
-		if c.grade == Open && j == len(words)-1 {
+		if cmd.words[i].text == "pull" && j == len(words)-1 {
 			r, _ = ref.Parse(w.text) // redis is one, where an image is all that may stand
 		} else if !strings.Contains(w.text, "/") || strings.HasPrefix(w.text, "/") {
 			continue
 		}
 		if !w.dynamic && r.Repository != "" {
-			st.s.found(place{file: at.File, object: "command"}, spot{line: at.Line, written: w.text, rule: "pull"}, High, r)
+			st.s.found(place{file: at.File, object: "command", limit: st.limit}, spot{line: at.Line, written: w.text, rule: "pull"}, High, r)
 			return
 		}
 	}

@@ -234,6 +234,9 @@ func (s *scanner) rendering(c *source, out map[string]string, at place) {
 		}
 		from := len(s.res.Found)
 		s.gapLines = nil
+		if at.limit != Optional {
+			s.mentionsOf(p.file, []byte(out[name]), true)
+		}
 		docs, faults := parse(splitHelm([]byte(out[name])))
 		for _, f := range faults {
 			err := fmt.Errorf("line %d of the rendering: %w", f.line, f.err)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"path"
 	"regexp"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -133,9 +134,11 @@ func Scan(ctx context.Context, fsys fs.FS, o Options) (*Result, error) {
 	s.kubeadm()
 	s.kustomize()
 	s.placeholders()
+	s.fillIn()
 	s.addFamilies()
 	s.ownSettings()
 	s.applyRules()
+	s.mentions()
 	s.lowGaps()
 	s.tagGaps()
 	s.res.Gaps = append(s.res.Gaps, o.Base...)
@@ -176,6 +179,14 @@ type scanner struct {
 	objects        int     // rendered
 	builtin        int     // of them, those of kinds that Kubernetes brings
 
+	variables      map[string]map[string]string // of files of settings, by directory
+	variableCount  int
+	substitutes    []pair            // of Flux
+	substituteFrom []string          // ConfigMaps and Secrets that hold more
+	configs        map[string]config // ConfigMaps and Secrets, by sourceKey
+	mentioned      []mention
+	helmRepos      map[string]string // repositories of charts: name to URL
+
 	gapLines   []int         // of the template that is looked at, in its rendering
 	buf        []byte        // of hasObject
 	renderTime time.Duration // for one chart; 0 is maxRenderTime
@@ -200,26 +211,22 @@ func (s *scanner) readFile(name string) {
 		if data, ok := s.read(name, maxFile); ok {
 			s.manifest(name, data)
 		}
+	case s.areaOf(name) == manifests && !prose[strings.ToLower(path.Ext(name))]:
+		s.foreignText(name)
 	default:
 		s.otherFile(name)
 	}
-}
-
-func isManifest(name string) bool {
-	switch path.Ext(name) {
-	case ".yaml", ".yml", ".json", ".tmpl":
-		return true
-	}
-	return false
 }
 
 var imageField = regexp.MustCompile(`(?m)^[ \t-]*["']?image["']?[ \t]*:`)
 
 // manifest reads a file of manifests/ or application/apps/.
 func (s *scanner) manifest(name string, data []byte) {
+	s.mentionsOf(name, data, false)
 	docs, faults := documents(data)
-	templated := bytes.Contains(data, []byte("{{"))
-	if templated && (len(faults) > 0 || path.Ext(name) == ".tmpl") {
+	_, template := formatOf(name)
+	templated := bytes.Contains(data, []byte("{{")) || bytes.Contains(data, []byte("{%"))
+	if templated && (len(faults) > 0 || template || path.Ext(name) == ".tmpl") {
 		data = blankActions(data)
 		docs, faults = documents(data)
 	}

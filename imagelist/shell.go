@@ -35,14 +35,17 @@ type shellReader struct {
 	vars  map[string]string
 	times map[string]int // how often a variable is set
 
-	out     []shellCommand
-	current shellCommand
-	word    strings.Builder
-	begun   bool // a word is begun, perhaps an empty one in quotes
-	dynamic bool
+	out      []shellCommand
+	assigned []pair // the variables that are set to a plain text
+	current  shellCommand
+	word     strings.Builder
+	begun    bool // a word is begun, perhaps an empty one in quotes
+	dynamic  bool
 }
 
-func shellCommands(text string) []shellCommand {
+func shellCommands(text string) []shellCommand { return readShell(text).out }
+
+func readShell(text string) *shellReader {
 	r := &shellReader{text: text, line: 1, vars: map[string]string{}, times: map[string]int{}}
 	for _, m := range assignedAt.FindAllStringSubmatch(text, -1) {
 		r.times[m[1]]++
@@ -51,7 +54,7 @@ func shellCommands(text string) []shellCommand {
 		r.step()
 	}
 	r.endCommand(false)
-	return r.out
+	return r
 }
 
 // step reads one character outside of quotes, or all of a quoted text.
@@ -209,6 +212,9 @@ func (r *shellReader) endCommand(pipe bool) {
 	for len(c.words) > 0 {
 		w := c.words[0]
 		m := shellSet.FindStringSubmatch(w.text)
+		if m != nil && !w.dynamic {
+			r.assigned = append(r.assigned, pair{key: m[1], value: w.text[len(m[0]):], line: c.line})
+		}
 		switch {
 		case m != nil && len(c.words) == 1 && !w.dynamic && r.times[m[1]] == 1:
 			r.vars[m[1]] = w.text[len(m[0]):]

@@ -22,6 +22,10 @@ const maxFollowed = 8
 type install struct {
 	p place
 	n *yaml.Node
+
+	wanted *wantedChart // of a chart that any other map names
+	line   int          // there; 0 is that of n
+	err    error        // why wanted has no source
 }
 
 // A wanted chart is what an install asks for.
@@ -37,6 +41,10 @@ const fluxGroup = "source.toolkit.fluxcd.io"
 
 // noteSource notes a source that installs refer to.
 func (s *scanner) noteSource(p place, n *yaml.Node) {
+	s.noteConfig(p, n)
+	if p.group == "kustomize.toolkit.fluxcd.io" {
+		s.noteSubstitutes(n)
+	}
 	if p.group != fluxGroup {
 		return
 	}
@@ -56,7 +64,7 @@ func (s *scanner) installer(p place, n *yaml.Node) {
 	case "argoproj.io/Application", "helm.toolkit.fluxcd.io/HelmRelease", "kustomize.toolkit.fluxcd.io/Kustomization", "helm.cattle.io/HelmChart",
 		fluxGroup + "/OCIRepository", fluxGroup + "/GitRepository", fluxGroup + "/HelmChart", fluxGroup + "/Bucket":
 		if p.limit != Optional && p.embedded == 0 {
-			s.installs = append(s.installs, install{p, n})
+			s.installs = append(s.installs, install{p: p, n: n})
 			return
 		}
 	}
@@ -129,7 +137,7 @@ func (s *scanner) notFollowed(in install, err error) {
 	case !errors.Is(err, errUnknownSource):
 		c.reason += ": " + firstLine(err)
 	}
-	s.gap(in.p, spot{line: in.n.Line}, c, in.p.object)
+	s.gap(in.p, spot{line: cmp.Or(in.line, in.n.Line)}, c, in.p.object)
 }
 
 var (
@@ -194,10 +202,16 @@ func (s *scanner) followChart(in install, w wantedChart) error {
 // wantedCharts reads an object. The error wraps errUnknownSource where nothing
 // can be followed.
 func (s *scanner) wantedCharts(in install) ([]wantedChart, []string, error) {
+	if in.wanted != nil {
+		if in.err == nil && in.wanted.source == "" {
+			in.err = errUnknownSource
+		}
+		return []wantedChart{*in.wanted}, nil, in.err
+	}
 	n, namespace := in.n, cmp.Or(text(in.n, "metadata", "namespace"), "default")
 	switch in.p.group + "/" + in.p.kind {
 	case "argoproj.io/Application":
-		out, err := argoCharts(n)
+		out, err := s.argoCharts(n)
 		return out, nil, err
 	case "helm.toolkit.fluxcd.io/HelmRelease":
 		return s.fluxChart(n, namespace)
@@ -213,7 +227,7 @@ func (s *scanner) wantedCharts(in install) ([]wantedChart, []string, error) {
 }
 
 // argoCharts reads an Application of Argo CD.
-func argoCharts(n *yaml.Node) (out []wantedChart, err error) {
+func (s *scanner) argoCharts(n *yaml.Node) (out []wantedChart, err error) {
 	sources := items(get(n, "spec", "sources"))
 	if one := get(n, "spec", "source"); isMap(one) && len(sources) == 0 {
 		sources = []*yaml.Node{one}
@@ -237,8 +251,21 @@ func argoCharts(n *yaml.Node) (out []wantedChart, err error) {
 			value := strings.NewReplacer(`\`, `\\`, ",", `\,`).Replace(text(param, "value"))
 			w.release.sets = append(w.release.sets, setting{flag, text(param, "name") + "=" + value})
 		}
-		if len(items(get(helm, "valueFiles")))+len(items(get(helm, "fileParameters"))) > 0 {
-			return nil, errors.New("it takes values from files of a repository")
+		if name == "" || strings.HasPrefix(firstValue(items(get(helm, "valueFiles"))), "$") {
+			if err := s.valueFiles(&w.release, items(get(helm, "valueFiles")), text(it, "path"), text(helm, "ignoreMissingValueFiles") == "true"); err != nil {
+				return nil, err
+			}
+		} else {
+			for _, f := range items(get(helm, "valueFiles")) {
+				w.release.inChart = append(w.release.inChart, f.Value)
+			}
+		}
+		for _, param := range items(get(helm, "fileParameters")) {
+			file, ok := s.repositoryFile(text(param, "path"), text(it, "path"))
+			if !ok {
+				return nil, fmt.Errorf("it takes values from the file %s, which is not in these files", text(param, "path"))
+			}
+			w.release.sets = append(w.release.sets, setting{"--set-file", text(param, "name") + "=" + file})
 		}
 		switch {
 		case name == "" && text(it, "path") != "":
@@ -278,8 +305,8 @@ func (s *scanner) fluxChart(n *yaml.Node, namespace string) ([]wantedChart, []st
 		hc := refer(from, namespace)
 		spec, namespace = get(hc, "spec"), cmp.Or(text(from, "namespace"), namespace)
 	}
-	if len(items(get(n, "spec", "valuesFrom"))) > 0 {
-		return nil, refs, errors.New("it takes values from other objects (valuesFrom)")
+	if err := s.valuesFrom(&w.release, items(get(n, "spec", "valuesFrom")), namespace); err != nil {
+		return nil, refs, err
 	}
 	if err := w.release.give(get(n, "spec", "values")); err != nil {
 		return nil, refs, err
@@ -302,15 +329,29 @@ func (s *scanner) fluxChart(n *yaml.Node, namespace string) ([]wantedChart, []st
 	switch {
 	case text(ref, "kind") == "GitRepository" || text(ref, "kind") == "Bucket":
 		w.dir = text(spec, "chart")
-	case src == nil || text(ref, "kind") != "HelmRepository" || len(items(get(spec, "valuesFiles"))) > 0:
+		if err := s.valueFiles(&w.release, items(get(spec, "valuesFiles")), w.dir, text(spec, "ignoreMissingValuesFiles") == "true"); err != nil {
+			return nil, refs, err
+		}
+	case src == nil || text(ref, "kind") != "HelmRepository":
 		return nil, refs, errUnknownSource
 	default:
+		for _, f := range items(get(spec, "valuesFiles")) {
+			w.release.inChart = append(w.release.inChart, f.Value)
+		}
 		var err error
 		if w.source, err = chartSource(text(src, "spec", "url"), text(spec, "chart"), text(spec, "version")); err != nil {
 			return nil, refs, err
 		}
 	}
 	return []wantedChart{w}, refs, nil
+}
+
+// firstValue is the text of the first of several nodes.
+func firstValue(list []*yaml.Node) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return list[0].Value
 }
 
 // rancherChart reads a HelmChart of k3s and RKE2.

@@ -3,10 +3,12 @@ package imagelist
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
 
+	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/strvals"
 )
 
@@ -21,6 +23,7 @@ type Command struct {
 // A release is one way in which a chart is installed.
 type release struct {
 	name, namespace string
+	inChart         []string       // values files in the chart, in order, before the others
 	files           []string       // values files in the rootfs, in order
 	sets            []setting      // after the files
 	given           map[string]any // before the files
@@ -56,6 +59,7 @@ type starter struct {
 	s        *scanner
 	rootfs   fs.FS
 	releases map[string][]release // by the chart's path
+	limit    Confidence           // of its findings; set for a script that no command is known to run
 }
 
 // starts reads the start commands and returns how they install the charts that
@@ -162,7 +166,7 @@ func (st *starter) kubectl(at Command, cmd shellCommand) {
 			words = append(words, pair{value: w.text, line: at.Line})
 		}
 	}
-	st.s.flags(place{file: at.File, object: "command"}, slices.DeleteFunc(words, func(p pair) bool { return !strings.Contains(p.value, "image") }), "arg")
+	st.s.flags(place{file: at.File, object: "command", limit: st.limit}, slices.DeleteFunc(words, func(p pair) bool { return !strings.Contains(p.value, "image") }), "arg")
 }
 
 // helm reads helm install, upgrade and template.
@@ -258,7 +262,8 @@ func helmArgs(words []word) (args, flags []word, odd bool) {
 
 // apply puts the values of a start command over out.
 func (r release) apply(rootfs fs.FS, out map[string]any) error {
-	for k, v := range r.given {
+	merged := chartutil.CoalesceTables(maps.Clone(r.given), out)
+	for k, v := range merged {
 		out[k] = v
 	}
 	for _, name := range r.files {

@@ -1,0 +1,105 @@
+package imagelist
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/clusterimage/sealer/registry/ref"
+)
+
+// elsewherePulls are subcommands of the programs that pull, whose references are
+// names of images that are made here, or go elsewhere.
+var elsewherePulls = wordSet("push tag build buildx save load import export rmi rm login logout")
+
+// scriptFile looks at a script that lies among manifests, whoever runs it: the
+// images that its commands pull, those in lists that it goes through, and those
+// that variables name.
+func (s *scanner) scriptFile(p place, text string) {
+	st := &starter{s: s, rootfs: s.rootfs(), limit: p.limit}
+	sh := readShell(text)
+	var named []pair
+	for _, a := range sh.assigned {
+		s.wordsOfList(p, shellCommand{words: []word{{text: a.value}}, line: a.line})
+		named = append(named, a)
+	}
+	used := s.composed(p, named, "script-split")
+	for _, a := range named {
+		if !used[a.key] && speaksOfImage(a.key) && !strings.ContainsAny(a.value, " \n") {
+			s.setting(p, a, "script")
+		}
+	}
+	for _, cmd := range sh.out {
+		at := Command{File: p.file, Line: cmd.line}
+		words := cmd.words
+		switch program := path.Base(words[0].text); {
+		case pullers[program]:
+			if slices.ContainsFunc(words[1:], func(w word) bool { return elsewherePulls[w.text] }) {
+				continue
+			}
+			st.pull(at, cmd)
+		case program == "kubectl" || program == "oc":
+			st.kubectl(at, cmd)
+		case program == "helm" && len(words) > 4 && words[1].text == "repo" && words[2].text == "add":
+			s.noteHelmRepo(words[3].text, words[4].text)
+		}
+		s.wordsOfList(p, cmd)
+	}
+	s.lines(p, text)
+}
+
+// pullsImages reports whether a text is a command that pulls an image.
+func pullsImages(s string) bool {
+	i := strings.Index(s, " pull ")
+	if i < 0 {
+		return false
+	}
+	for name := range pullers {
+		if strings.Contains(s[:i], name) {
+			return true
+		}
+	}
+	return false
+}
+
+// scriptText looks at a text of an object or of settings that is a command, or a
+// script.
+func (s *scanner) scriptText(p place, n *yaml.Node, field string) {
+	for _, cmd := range shellCommands(n.Value) {
+		if !pullers[path.Base(cmd.words[0].text)] || !slices.ContainsFunc(cmd.words, func(w word) bool { return w.text == "pull" }) {
+			continue
+		}
+		last := cmd.words[len(cmd.words)-1]
+		if r, err := ref.Parse(last.text); err == nil && !last.dynamic && !isPlaceholder(last.text) {
+			s.found(p, spot{n.Line, field, last.text, "pull"}, Medium, r)
+		}
+	}
+}
+
+// wordsOfList takes the references among the words of a command, where they have
+// a registry, and all of the words of a list of nothing but references.
+func (s *scanner) wordsOfList(p place, cmd shellCommand) {
+	for _, w := range cmd.words {
+		if _, value, ok := strings.Cut(w.text, "="); ok {
+			w.text = value // a flag, a setting
+		}
+		parts := strings.Fields(w.text)
+		list := len(parts) > 1 && listOfImages(w.text)
+		if w.dynamic && !list {
+			continue
+		}
+		for i, part := range parts {
+			at := spot{line: cmd.line + i, written: strings.Trim(part, `"'`), rule: "script-value"}
+			if len(parts) == 1 || !strings.Contains(w.text, "\n") {
+				at.line = cmd.line
+			}
+			if r, ok := hosted(at.written); ok {
+				s.found(p, at, Medium, r)
+			} else if list && judge("image", at.written).confidence.Mirrored() {
+				s.add(p, at, Medium)
+			}
+		}
+	}
+}
