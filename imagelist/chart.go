@@ -98,6 +98,8 @@ func (c *source) file(name string) string {
 func (s *scanner) readCharts(paths []string) error {
 	var sources []*source
 	releases := s.starts()
+	s.installedDirs(releases)
+	defer s.dropUsedValues()
 	given, kept := len(paths), 0
 	for _, p := range slices.Sorted(maps.Keys(releases)) {
 		if !slices.Contains(paths, p) {
@@ -254,7 +256,7 @@ func (s *scanner) values(c *source, r release) (map[string]any, error) {
 	out := map[string]any{}
 	name, base := c.chart.Name(), chartBase(c.path)
 	if r.plain {
-		if err := c.overlays(out); err != nil {
+		if err := c.overlays(out, s.usedValues); err != nil {
 			return nil, err
 		}
 	} else if err := c.inside(r.inChart, out); err != nil {
@@ -291,8 +293,8 @@ func (c *source) inside(names []string, out map[string]any) error {
 	return nil
 }
 
-// overlays puts the values files beside a chart over out.
-func (c *source) overlays(out map[string]any) error {
+// overlays puts the values files beside a chart over out, and notes them in used.
+func (c *source) overlays(out map[string]any, used map[string]bool) error {
 	name, base, dir := c.chart.Name(), chartBase(c.path), path.Dir(c.path)
 	seen := map[string]bool{}
 	for _, f := range []string{path.Join(dir, base+".values.yaml"), path.Join(dir, name+".values.yaml"),
@@ -311,6 +313,7 @@ func (c *source) overlays(out map[string]any) error {
 		if err != nil {
 			return fmt.Errorf("values %s: %w", f, err)
 		}
+		used[f] = true
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"path"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -153,11 +152,11 @@ var sameDirGap = cause{Doubtful, "elsewhere", "installs a directory of a reposit
 // followDir takes a directory of a repository for that of the same name here,
 // which the scan reads anyway. A chart is rendered with the object's values.
 func (s *scanner) followDir(in install, w wantedChart) error {
-	dir := path.Clean(strings.TrimPrefix(strings.TrimPrefix(w.dir, "./"), "/"))
+	dir := w.localDir()
 	if dir == "." || !s.exists(dir) || s.areaOf(dir) == other {
 		return errUnknownSource
 	}
-	if isChart(s.fsys, dir) {
+	if isChart(s.fsys, dir) && !s.installed[dir] {
 		c, err := s.loadChart(s.fsys, dir, false)
 		if err != nil {
 			return err

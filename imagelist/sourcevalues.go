@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -124,4 +125,49 @@ func (s *scanner) valueFiles(r *release, list []*yaml.Node, dir string, missing 
 		}
 	}
 	return nil
+}
+
+// installedDirs adds to releases the charts here that objects install, with the
+// values that these give: nothing installs the charts with their defaults.
+func (s *scanner) installedDirs(releases map[string][]release) {
+	s.installed, s.usedValues = map[string]bool{}, map[string]bool{}
+	for _, in := range s.installs {
+		wanted, _, err := s.wantedCharts(in)
+		if err != nil {
+			continue // follow tells
+		}
+		for _, w := range wanted {
+			dir := w.localDir()
+			if w.dir == "" || !s.exists(dir) || s.areaOf(dir) == other || !isChart(s.fsys, dir) {
+				continue
+			}
+			s.installed[dir] = true
+			releases[dir] = append(releases[dir], w.release)
+		}
+	}
+	for _, list := range releases {
+		for _, r := range list {
+			for _, name := range r.files {
+				s.usedValues[name] = true
+			}
+		}
+	}
+}
+
+// localDir is the directory here of one of a repository.
+func (w wantedChart) localDir() string {
+	return path.Clean(strings.TrimPrefix(strings.TrimPrefix(w.dir, "./"), "/"))
+}
+
+// dropUsedValues rejects the images that values files spell out which charts were
+// rendered with: the renderings tell which of them are used.
+func (s *scanner) dropUsedValues() {
+	s.res.Found = slices.DeleteFunc(s.res.Found, func(f Finding) bool {
+		if !s.usedValues[f.File] {
+			return false
+		}
+		f.Reason = "values that a chart is rendered with"
+		s.res.Rejected = append(s.res.Rejected, f)
+		return true
+	})
 }
