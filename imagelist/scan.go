@@ -185,8 +185,8 @@ type scanner struct {
 	substituteFrom []string          // ConfigMaps and Secrets that hold more
 	configs        map[string]config // ConfigMaps and Secrets, by sourceKey
 	mentioned      []mention
-	installed      map[string]bool // directories of charts that objects of the files install
-	usedValues     map[string]bool // values files that charts were rendered with
+	installed      map[string]bool   // directories of charts that objects of the files install
+	usedValues     map[string]bool   // values files that charts were rendered with
 	helmRepos      map[string]string // repositories of charts: name to URL
 
 	gapLines   []int         // of the template that is looked at, in its rendering

@@ -56,6 +56,8 @@ func judge(key, value string) verdict {
 		return verdict{}
 	case hosted && sourceHost[r.Registry]:
 		return verdict{ref: r, reason: "a place for source code"}
+	case r.Registry == "localhost" || strings.HasPrefix(r.Registry, "localhost:") || strings.HasPrefix(r.Registry, "127.0.0.1"):
+		return verdict{ref: r, confidence: Low, reason: "a registry of the machine itself"}
 	case isNamespace(r):
 		return verdict{ref: r, reason: "a namespace of " + r.Registry + ", in which the program names repositories"}
 	case r.Digest != "":
@@ -150,7 +152,7 @@ func plausibleTag(tag string) bool {
 // sourceHost are hosts of source code, which stand in places that look like
 // repositories of images. Their registries have other names.
 var sourceHost = map[string]bool{
-	"github.com": true, "gitlab.com": true, "bitbucket.org": true, "codeberg.org": true, "gitee.com": true, "raw.githubusercontent.com": true,
+	"github.com": true, "gitlab.com": true, "bitbucket.org": true, "codeberg.org": true, "gitee.com": true, "raw.githubusercontent.com": true, "buf.build": true,
 }
 
 // namespaced are registries whose repositories all stand in the namespace of
