@@ -215,7 +215,7 @@ func ProveApplication(ctx context.Context, o Options, f *spec.File, t Target, pa
 	}
 	end := time.Now().Add(patience)
 	for {
-		r, err := look(ctx, client, images)
+		r, err := look(ctx, client, images, nil)
 		if err != nil || len(r.Waiting) == 0 || !time.Now().Before(end) {
 			return r, err
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/clusterimage/sealer/cluster/host"
 	"github.com/clusterimage/sealer/cluster/journal"
 	"github.com/clusterimage/sealer/cluster/plan"
+	"github.com/clusterimage/sealer/cluster/proof"
 	"github.com/clusterimage/sealer/cluster/session"
 	"github.com/clusterimage/sealer/cluster/spec"
 	"github.com/clusterimage/sealer/image"
@@ -42,6 +43,8 @@ type Options struct {
 	Confirm func(*plan.Plan) error
 	// DryRun ends after the plan.
 	DryRun bool
+	// Runtimes asks the machines at the end for Report.Runtimes.
+	Runtimes bool
 	// Saved is a plan of an earlier dry run: only that is done; nil plans anew.
 	Saved func(facts string) (*plan.Plan, error)
 	// Add is the Clusterfile about an application that comes to the cluster, whose
@@ -84,6 +87,9 @@ type Report struct {
 	Spread  int64 `json:"spread"` // bytes of blobs, by machines to each other
 	// Kubeconfig is for the operator; empty when the cluster does not stand.
 	Kubeconfig []byte `json:"-"`
+	// Runtimes are what the machines say of their container runtimes and
+	// registries, for a proof.
+	Runtimes []proof.Runtime `json:"-"`
 	// Stands says that the control plane works, even if steps failed.
 	Stands bool `json:"stands"`
 }
@@ -238,6 +244,9 @@ func (e *engine) execute(ctx context.Context, p *plan.Plan, img *source) (*Repor
 	}
 	if err != nil && r.Stands {
 		return r, fmt.Errorf("%w: %w", ErrPartly, err)
+	}
+	if err == nil && e.Runtimes {
+		r.Runtimes, err = e.runtimes(ctx)
 	}
 	return r, err
 }

@@ -66,7 +66,7 @@ func TestSettled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, err := settled(t.Context(), &test.api, []proof.Carried{inside}, test.patience)
+			r, err := settled(t.Context(), &test.api, []proof.Carried{inside}, nil, test.patience)
 			if !errors.Is(err, test.api.err) {
 				t.Fatalf("error %v, want %v", err, test.api.err)
 			}
@@ -91,7 +91,7 @@ func TestSettledStopsWhenInterrupted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := settled(ctx, &waits, []proof.Carried{inside}, time.Hour); !errors.Is(err, interrupted) {
+	if _, err := settled(ctx, &waits, []proof.Carried{inside}, nil, time.Hour); !errors.Is(err, interrupted) {
 		t.Errorf("error %v, want %v", err, interrupted)
 	}
 }

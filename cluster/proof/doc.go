@@ -9,5 +9,7 @@
 //
 // Digests are compared, never names: a kubelet may report another repository
 // with the same content (kubernetes/kubernetes#95385). The digest that the
-// kubelet reports for a container is believed.
+// kubelet reports for a container is believed. A kubelet reports 50 images at
+// most; a runtime that was asked itself tells all, and its containers, which need
+// not belong to a pod.
 package proof

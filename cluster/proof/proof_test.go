@@ -89,7 +89,7 @@ func runs(name, reference, imageID string) string {
 
 func proofOf(t *testing.T, w world, c cluster) *Report {
 	t.Helper()
-	r, err := Make(t.Context(), c, w.carried, time.Unix(0, 0))
+	r, err := Make(t.Context(), c, w.carried, nil, time.Unix(0, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +249,7 @@ func TestHostileObjects(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, o := range []string{`"text"`, `{"spec":[]}`, `{"status":{"containerStatuses":{}}}`, `{"metadata":{"name":1}}`} {
-		if _, err := Make(t.Context(), cluster{"/api/v1/pods": {o}}, w.carried, time.Time{}); err == nil {
+		if _, err := Make(t.Context(), cluster{"/api/v1/pods": {o}}, w.carried, nil, time.Time{}); err == nil {
 			t.Errorf("%s: no error", o)
 		}
 	}

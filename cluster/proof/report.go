@@ -20,6 +20,9 @@ type Report struct {
 	Images []Carried `json:"images"`
 	Pods   int       `json:"pods"`
 	Nodes  int       `json:"nodes"`
+	// Asked is how many of the nodes' container runtimes were asked themselves;
+	// of the others counts what their kubelets report.
+	Asked int `json:"asked"`
 
 	Containers []Container `json:"containers"`           // that run or ran, and are from inside
 	NodeImages []Container `json:"nodeImages,omitempty"` // that runtimes keep, and are from inside
@@ -29,6 +32,9 @@ type Report struct {
 	// Waiting are containers that have not started yet; their references are
 	// inside.
 	Waiting []Container `json:"waiting,omitempty"`
+	// Unserved are images inside that a registry of the cluster does not serve now,
+	// each with the machine and why: a new pod could not pull them.
+	Unserved []string `json:"unserved,omitempty"`
 	// Unseen lists the things that could not be checked, and why.
 	Unseen []string `json:"unseen,omitempty"`
 }
@@ -53,17 +59,21 @@ type Stranger struct {
 	Why string `json:"why"`
 }
 
-// Proven says that every container is from inside and nothing was left unseen.
-func (r *Report) Proven() bool { return len(r.Strangers) == 0 && len(r.Unseen) == 0 }
+// Proven says that every container is from inside, that all images inside are
+// served, and that nothing was left unseen.
+func (r *Report) Proven() bool {
+	return len(r.Strangers) == 0 && len(r.Unseen) == 0 && len(r.Unserved) == 0
+}
 
 // maxListed is how many images a kubelet lists of its runtime, unless its
 // nodeStatusMaxImages says otherwise.
 const maxListed = 50
 
-// Make compares the cluster behind api with images. now is the time of the
+// Make compares the cluster behind api with images. runtimes are the container
+// runtimes that were asked themselves; may be none. now is the time of the
 // report. An error means that the cluster could not be looked at.
-func Make(ctx context.Context, api API, images []Carried, now time.Time) (*Report, error) {
-	m := &maker{catalog: newCatalog(images), report: &Report{Time: now.UTC().Truncate(time.Second), Images: images}}
+func Make(ctx context.Context, api API, images []Carried, runtimes []Runtime, now time.Time) (*Report, error) {
+	m := &maker{catalog: newCatalog(images), report: &Report{Time: now.UTC().Truncate(time.Second), Images: images}, runtimes: runtimes}
 	if err := list(ctx, api, "/api/v1/nodes", m.node); err != nil {
 		return nil, err
 	}
@@ -76,13 +86,15 @@ func Make(ctx context.Context, api API, images []Carried, now time.Time) (*Repor
 	if err := list(ctx, api, "/api/v1/pods", m.pod); err != nil {
 		return nil, err
 	}
+	m.runtimeContainers()
 	m.sort()
 	return m.report, nil
 }
 
 type maker struct {
-	catalog *catalog
-	report  *Report
+	catalog  *catalog
+	report   *Report
+	runtimes []Runtime
 }
 
 // from completes c with the origin of its image.
@@ -95,37 +107,43 @@ func (m *maker) stranger(c Container, why string) {
 	m.report.Strangers = append(m.report.Strangers, Stranger{c, why})
 }
 
-// node looks at the images that a node's runtime keeps. The names of one entry
-// are names of one content: one known digest is enough.
+// node looks at the images that a node's runtime keeps: those that it tells
+// itself, else those that its kubelet reports.
 func (m *maker) node(n node) {
 	m.report.Nodes++
+	if r := m.runtime(n.Meta.Name); r != nil {
+		m.asked(r)
+		return
+	}
 	for _, i := range n.Status.Images {
-		c := Container{Where: "node " + n.Meta.Name, Node: n.Meta.Name, ImageID: strings.Join(i.Names, " ")}
-		known := false
-		for _, name := range i.Names {
-			d, err := parseID(name)
-			if err != nil {
-				continue // a name with a tag
-			}
-			c.Digest = d
-			if o, ok := m.catalog.byDigest[d]; ok {
-				c.ImageID = name
-				m.report.NodeImages = append(m.report.NodeImages, c.from(o))
-				known = true
-				break
-			}
-		}
-		switch {
-		case known:
-		case c.Digest == "":
-			m.stranger(c, "the runtime keeps an image without a digest")
-		default:
-			m.stranger(c, "the runtime keeps an image that no ClusterImage carried")
-		}
+		m.kept(n.Meta.Name, i.Names)
 	}
 	if len(n.Status.Images) >= maxListed {
-		m.report.Unseen = append(m.report.Unseen, fmt.Sprintf("node %s lists %d images and may keep more: set nodeStatusMaxImages: -1 in its KubeletConfiguration", n.Meta.Name, len(n.Status.Images)))
+		m.report.Unseen = append(m.report.Unseen, fmt.Sprintf("node %s lists %d images and may keep more: sealer check --proof -c CLUSTER asks its runtime, or set nodeStatusMaxImages: -1 in its KubeletConfiguration", n.Meta.Name, len(n.Status.Images)))
 	}
+}
+
+// kept looks at one image that a runtime keeps. The names of one entry are names
+// of one content: one known digest is enough.
+func (m *maker) kept(node string, names []string) {
+	c := Container{Where: "node " + node, Node: node, ImageID: strings.Join(names, " ")}
+	for _, name := range names {
+		d, err := parseID(name)
+		if err != nil {
+			continue // a name with a tag
+		}
+		c.Digest = d
+		if o, ok := m.catalog.byDigest[d]; ok {
+			c.ImageID = name
+			m.report.NodeImages = append(m.report.NodeImages, c.from(o))
+			return
+		}
+	}
+	if c.Digest == "" {
+		m.stranger(c, "the runtime keeps an image without a digest")
+		return
+	}
+	m.stranger(c, "the runtime keeps an image that no ClusterImage carried")
 }
 
 func (m *maker) workload(kind string, w workload) {
@@ -231,4 +249,5 @@ func (m *maker) sort() {
 		return cmp.Or(order(a.Container, b.Container), cmp.Compare(a.Why, b.Why))
 	})
 	slices.Sort(m.report.Unseen)
+	slices.Sort(m.report.Unserved)
 }

@@ -63,7 +63,8 @@ var allowed = map[string][]string{
 	"cluster/wire":          nil,
 	"cluster/spread":        nil,
 	"cluster/kube":          nil,
-	"cluster/proof":         {"image", "registry/platform", "registry/ref", "registry/tree"},
+	"cluster/cri":           nil,
+	"cluster/proof":         {"cluster/cri", "image", "registry/platform", "registry/ref", "registry/tree"},
 	// The programs of test clusters.
 	"cluster/clustertest/mkimages":          {"registry/registrytest"},
 	"cluster/clustertest/programs/api":      nil,
@@ -79,7 +80,7 @@ var allowed = map[string][]string{
 	"cluster/journal": nil,
 	"cluster/plan":    {"cluster/spec", "cluster/journal", "cluster/extend"},
 	"cluster/node": {
-		"cluster/spec", "cluster/plan", "cluster/journal", "cluster/render", "cluster/kubeadm", "cluster/extend", "cluster/wire", "cluster/kube", "cluster/spread",
+		"cluster/spec", "cluster/plan", "cluster/journal", "cluster/render", "cluster/kubeadm", "cluster/extend", "cluster/wire", "cluster/kube", "cluster/spread", "cluster/cri",
 		"store", "image", "layer", "rootfs", "registry", "registry/ref", "registry/tree", "registry/platform",
 	},
 	"cluster": {

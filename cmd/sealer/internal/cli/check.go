@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -29,7 +30,7 @@ func (a *app) checks() *cobra.Command {
 	var f checkFlags
 	var pre preFlags
 	cmd := &cobra.Command{
-		Use:   "check --pre | --proof --image NAME...",
+		Use:   "check --pre | --proof [-c NAME | --image NAME...]",
 		Short: "Check machines before a run, or that everything that runs came from ClusterImages",
 		Long: `Check the machines of a cluster that is to be made, or a running cluster.
 
@@ -42,14 +43,20 @@ thresholds and leaves checks out, each with a reason. sealer itself is copied to
 /var/lib/sealer/bin of the machines.
 
 --proof compares every container of every pod, init and ephemeral ones too, and
-every image that the nodes' runtimes keep, with the ClusterImages that --image
-names: the digest that a node reports must be that of an index, a manifest or a
-config inside one of them. Each is traced to the file and line that asked for
-the image when it was built. The references of all workloads must be inside, so
-that a new pod, or a new node, can pull them. An image that is not inside is a
-stranger: it is named, and the exit code is 3.
+every image that the nodes' runtimes keep, with ClusterImages: the digest that a
+node reports must be that of an index, a manifest or a config inside one of them.
+Each is traced to the file and line that asked for the image when it was built.
+The references of all workloads must be inside, so that a new pod, or a new node,
+can pull them. An image that is not inside is a stranger: it is named, and the exit
+code is 3.
 
-Keep the output of -o json as a record: it has the images' digests and the time.
+Without --image it is the cluster -c that this machine has made, with all of its
+ClusterImages. Its machines are connected to: each container runtime tells all of
+its images and containers itself (a kubelet reports 50 images at most), and each
+registry is asked whether it serves every image inside now. The whole proof, with
+the images' digests and the time, is kept in clusters/NAME/proof.json of the
+store's directory. With --image it is the cluster of --kubeconfig, through its API
+alone; keep the output of -o json as a record.
 
 ` + exitCodesHelp,
 		Args: cobra.NoArgs,
@@ -59,6 +66,9 @@ Keep the output of -o json as a record: it has the images' digests and the time.
 			}
 			if f.pre {
 				return a.checkPre(cmd.Context(), &pre, &o)
+			}
+			if len(f.images) == 0 {
+				return a.proveKnown(cmd.Context(), &pre, &o)
 			}
 			r, err := a.prove(cmd.Context(), f)
 			if err != nil {
@@ -70,11 +80,12 @@ Keep the output of -o json as a record: it has the images' digests and the time.
 	}
 	cmd.Flags().BoolVar(&f.proof, "proof", false, "prove that everything that runs came from the images of --image")
 	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "file with the address and the credentials of the cluster (default: KUBECONFIG, else ~/.kube/config)")
-	cmd.Flags().StringArrayVar(&f.images, "image", nil, "a ClusterImage of the cluster, in the local store; may be repeated")
+	cmd.Flags().StringArrayVar(&f.images, "image", nil, "a ClusterImage of the cluster, in the local store, instead of those of -c; may be repeated")
 	cmd.Flags().BoolVar(&f.pre, "pre", false, "check the machines before anything is changed on one")
 	pre.clusterFlags.flags(cmd)
 	pre.reachFlags.flags(cmd)
 	pre.skipFlag(cmd.Flags())
+	pre.machineFlag(cmd)
 	o.flags(cmd, "text")
 	return cmd
 }
@@ -86,10 +97,42 @@ func (f checkFlags) check() error {
 	if f.pre {
 		return nil
 	}
-	if len(f.images) == 0 {
-		return usagef("--proof: say with --image which ClusterImages the cluster was made of")
+	if len(f.images) == 0 && f.kubeconfig != "" {
+		return usagef("--proof --kubeconfig: say with --image which ClusterImages the cluster was made of")
 	}
 	return nil
+}
+
+// proveKnown makes the proof of a cluster that this machine has made, and keeps
+// it.
+func (a *app) proveKnown(ctx context.Context, pre *preFlags, out *output) error {
+	f, err := a.known(&pre.clusterFlags)
+	if err != nil {
+		return advise(err, "Of a cluster of somebody else: sealer check --proof --image NAME --kubeconfig FILE")
+	}
+	return a.withStore(func(s *store.Store) error {
+		o := cluster.Options{
+			Store: s, State: a.clusterState(), SSH: pre.reachFlags.options(a), Parallel: pre.parallel,
+			LocalArgs: []string{"--root", s.Root()}, Logger: a.logger(),
+		}
+		if pre.machine != "" {
+			o.NodeArgs = []string{"--machine", pre.machine}
+		}
+		images, err := cluster.Images(o.State, f)
+		if err != nil {
+			return err
+		}
+		runtimes, err := cluster.Runtimes(ctx, o, f)
+		if err != nil {
+			return notFound(err)
+		}
+		r, err := cluster.Prove(ctx, o, f, runtimes, 0)
+		if err != nil {
+			return fmt.Errorf("proof: %w", err)
+		}
+		err = out.print(a.Out, r, func(w io.Writer) error { return printProof(w, r) })
+		return errors.Join(err, notProved(r, strings.Join(images, ", "), filepath.Join(o.State, f.Cluster.Name, "proof.json")))
+	})
 }
 
 // prove makes the proof that f asks for.
@@ -125,7 +168,7 @@ func (a *app) prove(ctx context.Context, f checkFlags) (*proof.Report, error) {
 		if err := errors.Join(errs...); err != nil {
 			return err
 		}
-		r, err = proof.Make(ctx, client, images, time.Now())
+		r, err = proof.Make(ctx, client, images, nil, time.Now())
 		if err != nil {
 			return advise(fmt.Errorf("proof: %w", err), "The cluster of "+file+" must answer, and its user must be allowed to list pods, nodes and workloads.")
 		}
@@ -155,6 +198,9 @@ func printProof(w io.Writer, r *proof.Report) error {
 		return err
 	}
 	printOpen(w, r)
+	if r.Asked > 0 {
+		printf(w, "%s told all that it has\n", counted(r.Asked, "container runtime", "container runtimes"))
+	}
 	_, err := printf(w, "%s: %d pods on %d nodes: %d containers, %d images of runtimes and %d references of workloads are inside; %d strangers\n",
 		r.Time.Format(time.RFC3339), r.Pods, r.Nodes, len(r.Containers), len(r.NodeImages), len(r.Workloads), len(r.Strangers))
 	return err
@@ -171,6 +217,9 @@ func printOpen(w io.Writer, r *proof.Report) {
 			printf(w, ", container %s", s.Name)
 		}
 		printf(w, ": %s: %s\n", strings.Join(slicesOf(s.Reference, s.ImageID), " "), s.Why)
+	}
+	for _, u := range r.Unserved {
+		printf(w, "NOT SERVED: %s\n", u)
 	}
 	for _, u := range r.Unseen {
 		printf(w, "NOT SEEN: %s\n", u)

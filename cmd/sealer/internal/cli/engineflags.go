@@ -38,8 +38,12 @@ func (c *engineFlags) flags(cmd *cobra.Command) {
 }
 
 // machineFlag adds the flag of tests.
-func (c *engineFlags) machineFlag(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&c.machine, "machine", "", "the `directory` that stands for every machine, for tests")
+func (c *engineFlags) machineFlag(cmd *cobra.Command) { machineFlag(cmd, &c.machine) }
+
+func (o *preFlags) machineFlag(cmd *cobra.Command) { machineFlag(cmd, &o.machine) }
+
+func machineFlag(cmd *cobra.Command, dir *string) {
+	cmd.Flags().StringVar(dir, "machine", "", "the `directory` that stands for every machine, for tests")
 	_ = cmd.Flags().MarkHidden("machine") // it exists
 }
 
@@ -53,7 +57,7 @@ func (a *app) clusterState() string { return filepath.Join(a.storeRoot(), "clust
 
 func (a *app) clusterOptions(s *store.Store, c *engineFlags, p *clusterProgress) cluster.Options {
 	o := cluster.Options{
-		Store: s, State: a.clusterState(), Parallel: c.parallel, DryRun: c.dryRun, Force: c.force, SkipChecks: c.skip,
+		Store: s, State: a.clusterState(), Parallel: c.parallel, DryRun: c.dryRun, Runtimes: !c.noProof, Force: c.force, SkipChecks: c.skip,
 		Events: p.event, Logger: a.logger(), LocalArgs: []string{"--root", s.Root()},
 		SSH: c.reachFlags.options(a),
 	}

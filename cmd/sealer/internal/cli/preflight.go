@@ -19,7 +19,8 @@ import (
 type preFlags struct {
 	clusterFlags
 	reachFlags
-	skip []string
+	skip    []string
+	machine string
 }
 
 func (o *preFlags) skipFlag(f *pflag.FlagSet) {

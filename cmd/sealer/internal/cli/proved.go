@@ -28,7 +28,7 @@ func (a *app) proved(ctx context.Context, o cluster.Options, f *spec.File, r *cl
 		return err
 	}
 	names := strings.Join(images, ", ")
-	p, err := cluster.Prove(ctx, o, f, patience)
+	p, err := cluster.Prove(ctx, o, f, r.Runtimes, patience)
 	if err != nil {
 		err = fmt.Errorf("proof: the cluster runs, but could not be compared with image %s: %w", names, err)
 		return incompleteError{advise(err, "Make the proof where the API server answers: sealer check --proof --image "+strings.Join(images, " --image ")+"; --no-proof leaves it out")}
@@ -47,6 +47,9 @@ func notProved(p *proof.Report, names, file string) error {
 	}
 	if n := len(p.Unseen); n > 0 {
 		errs = append(errs, incompleteError{fmt.Errorf("proof: the cluster runs, but %s not looked at whole", counted(n, "node was", "nodes were"))})
+	}
+	if n := len(p.Unserved); n > 0 {
+		errs = append(errs, incompleteError{fmt.Errorf("proof: the cluster runs, but %s not served by its registries", counted(n, "image is", "images are"))})
 	}
 	return advise(errors.Join(errs...), "Remove the strangers, or build them into the image; of several ClusterImages: sealer check --proof --image A --image B. The proof is "+file)
 }
