@@ -196,6 +196,8 @@ func TestRedact(t *testing.T) {
 		"joe:p@w/x:y@host/a":                   "joe:***@host/a",
 		"https://joe:pw@host/a":                "https://joe:***@host/a",
 		"joe:@host/a":                          "joe:***@host/a",
+		":pw@host/a":                           ":***@host/a",
+		"://joe:pw@host/a":                     "://joe:***@host/a",
 		`image: "joe:pw@host/a" # at:5 me@x.y`: `image: "joe:***@host/a" # at:5 me@x.y`,
 		"a=joe:pw@host/a":                      "a=joe:***@host/a",
 		"@":                                    "@", "": "",

@@ -246,3 +246,36 @@ func sources(t *testing.T, names ...string) (out []ref.Reference) {
 	}
 	return out
 }
+
+// TestAttachmentTags tells the tags of an image's signatures and referrers from
+// tags that a user gave.
+func TestAttachmentTags(t *testing.T) {
+	t.Parallel()
+	d := digest.FromString("x")
+	tag := tree.AttachmentTag(d)
+	if want := "sha256-" + d.Encoded(); tag != want {
+		t.Errorf("AttachmentTag = %s, want %s", tag, want)
+	}
+	for _, tc := range []struct {
+		tag                   string
+		attachment, referrers bool
+	}{
+		{tag, true, true},
+		{tag + ".sig", true, false},
+		{tag + ".att", true, false},
+		{tag + ".sbom", true, false},
+		{tag + ".zip", false, false},
+		{tag + "0", false, false},
+		{tag[:len(tag)-1], false, false},
+		{"x" + tag[1:], false, false},
+		{"v1.2.3", false, false},
+		{"sha256-" + strings.ToUpper(d.Encoded()), false, false},
+	} {
+		if got := tree.IsAttachmentTag(tc.tag); got != tc.attachment {
+			t.Errorf("IsAttachmentTag(%s) = %t", tc.tag, got)
+		}
+		if got := tree.IsReferrersTag(tc.tag); got != tc.referrers {
+			t.Errorf("IsReferrersTag(%s) = %t", tc.tag, got)
+		}
+	}
+}
