@@ -194,7 +194,6 @@ func (pb *platformBuild) options(known map[string]digest.Digest) mirror.Options 
 		Ledger:          &b.ledger,
 		Attachments:     b.attachments,
 		Progress:        b.transfer,
-		Logger:          b.log,
 	}
 }
 

@@ -27,6 +27,8 @@ func TestAccept(t *testing.T) {
 		"buildah":            {config: ocispec.ImageConfig{Labels: buildah, Cmd: []string{"kubectl apply -f x"}}},
 		"buildah, service":   {config: ocispec.ImageConfig{Labels: buildah, Entrypoint: []string{"/x"}}, want: "but an ordinary container image"},
 		"buildah, port":      {config: ocispec.ImageConfig{Labels: buildah, ExposedPorts: map[string]struct{}{"80/tcp": {}}}, want: "but an ordinary container image"},
+		"buildah, both":      {config: ocispec.ImageConfig{Labels: buildah, Entrypoint: []string{"/x"}, ExposedPorts: map[string]struct{}{"80/tcp": {}}}, want: "but an ordinary container image"},
+		"buildah, volume":    {config: ocispec.ImageConfig{Labels: buildah, ExposedPorts: map[string]struct{}{"80/tcp": {}}, Volumes: map[string]struct{}{"/data": {}}}, want: "but an ordinary container image"},
 		"buildah, user":      {config: ocispec.ImageConfig{Labels: buildah, User: "1000"}, want: "but an ordinary container image"},
 		"container image":    {config: ocispec.ImageConfig{Cmd: []string{"nginx"}}, want: "but an ordinary container image"},
 		"Helm chart":         {mediaType: "application/vnd.cncf.helm.config.v1+json", want: "but a Helm chart"},

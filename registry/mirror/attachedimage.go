@@ -46,11 +46,6 @@ func (im *Image) all() []ocispec.Descriptor {
 	return out
 }
 
-// names reports whether the image itself has the blob d.
-func (im *Image) names(d ocispec.Descriptor) bool {
-	return slices.ContainsFunc(im.Blobs, func(b ocispec.Descriptor) bool { return b.Digest == d.Digest })
-}
-
 // dropFailed removes the attachments of im of which a blob could not be fetched.
 func (e *engine) dropFailed(im *Image, failed map[digest.Digest]error) {
 	im.Attached = slices.DeleteFunc(im.Attached, func(a Attached) bool {

@@ -214,10 +214,10 @@ func TestPushToADeadRegistry(t *testing.T) {
 		pushed int
 		text   string
 	}{
-		"from the start": {[]registrytest.Fault{{Do: bad}}, 0, "4 of 4 images are not pushed"},
+		"from the start": {[]registrytest.Fault{{Do: bad}}, 0, "serve: 4 of 4 images are not pushed"},
 		"later": {[]registrytest.Fault{
 			{Repository: "library/nginx", Do: bad}, {Repository: "library/redis", Do: bad}, {Repository: "library/pause", Do: bad}, {On: registrytest.Ping, Do: bad},
-		}, 1, "3 of 4 images are not pushed"},
+		}, 1, "serve: 3 of 4 images are not pushed"},
 		"one of them": {[]registrytest.Fault{{Repository: "library/nginx", Do: bad}}, 3, "nginx"},
 	} {
 		t.Run(name, func(t *testing.T) {
