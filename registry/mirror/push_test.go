@@ -218,7 +218,8 @@ func TestPushToADeadRegistry(t *testing.T) {
 		"later": {[]registrytest.Fault{
 			{Repository: "library/nginx", Do: bad}, {Repository: "library/redis", Do: bad}, {Repository: "library/pause", Do: bad}, {On: registrytest.Ping, Do: bad},
 		}, 1, "serve: 3 of 4 images are not pushed"},
-		"one of them": {[]registrytest.Fault{{Repository: "library/nginx", Do: bad}}, 3, "nginx"},
+		"the first alone": {[]registrytest.Fault{{Repository: "a/b", Do: bad}}, 0, "serve: 4 of 4 images are not pushed"},
+		"one of them":     {[]registrytest.Fault{{Repository: "library/nginx", Do: bad}}, 3, "nginx"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,4 +1,4 @@
-package mirror
+package remote_test
 
 import (
 	"errors"
@@ -11,17 +11,12 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/clusterimage/sealer/registry/remote"
-	"github.com/clusterimage/sealer/store"
 )
 
-// TestPlanSinkIsBounded writes manifests to the memory of a plan, in pieces.
-func TestPlanSinkIsBounded(t *testing.T) {
+// TestStagedIsBounded writes manifests to memory, in pieces.
+func TestStagedIsBounded(t *testing.T) {
 	t.Parallel()
-	s, err := store.Open(t.TempDir(), store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := newStore(t)
 	const said = "manifest"
 	for _, tc := range []struct {
 		pieces []string
@@ -36,7 +31,7 @@ func TestPlanSinkIsBounded(t *testing.T) {
 		{[]string{"manifest", "0"}, 1, false},
 		{[]string{strings.Repeat("x", 9)}, 0, false},
 	} {
-		sink := &planSink{Sink: s}
+		sink := &remote.Staged{Sink: s}
 		taken := 0
 		desc := ocispec.Descriptor{Digest: digest.FromString(said), Size: int64(len(said))}
 		err := sink.PutBlob(t.Context(), desc, func(w io.Writer) error {
