@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/clusterimage/sealer/cluster/journal"
 	"github.com/clusterimage/sealer/cluster/plan"
@@ -96,11 +95,11 @@ func (s state) mirror(host string, records journal.Records) error {
 	if len(records) == 0 {
 		return nil
 	}
-	dir := filepath.Join(s.dir, "journal")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	path := s.mirrorOf(host)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(filepath.Join(dir, strings.ReplaceAll(host, ":", "_")), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}

@@ -34,6 +34,7 @@ var allowed = map[string][]string{
 	"archive":           {"layer"},
 	"image":             {"registry/tree", "registry/ref", "registry/platform"},
 	"layer":             nil,
+	"printable":         nil,
 	"rootfs":            {"layer"},
 	"store":             {"image", "image/inventory", "layer", "rootfs", "registry/tree", "registry/ref", "registry/platform"},
 	"transfer": {
@@ -83,6 +84,7 @@ var allowed = map[string][]string{
 		"cluster/spec", "cluster/plan", "cluster/journal", "cluster/render", "cluster/kubeadm", "cluster/extend", "cluster/wire", "cluster/kube", "cluster/spread", "cluster/cri",
 		"store", "image", "layer", "rootfs", "registry", "registry/ref", "registry/tree", "registry/platform",
 	},
+	"report": {"image", "image/sbom", "printable", "registry/platform", "registry/tree", "cluster/journal", "cluster/plan", "cluster/proof"},
 	"cluster": {
 		"cluster/spec", "cluster/host", "cluster/session", "cluster/facts", "cluster/preflight", "cluster/fleet", "cluster/wire", "cluster/plan", "cluster/journal", "cluster/kubeadm", "cluster/render",
 		"cluster/extend", "cluster/proof", "cluster/kube", "cluster/node", "cluster/spread",

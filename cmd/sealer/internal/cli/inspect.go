@@ -148,15 +148,7 @@ data/overlay2/ID.`,
 
 func inspectImage(asked string, im *store.Image) inspection {
 	c := im.Config
-	name := asked
-	if len(im.Names) > 0 {
-		name = familiar(im.Names[0])
-		for _, n := range im.Names {
-			if r, err := imageName(asked); err == nil && r.String() == n {
-				name = familiar(n)
-			}
-		}
-	}
+	name := shownName(asked, im)
 	v := inspection{
 		APIVersion: "sealer.cloud/v1",
 		Kind:       "Image",

@@ -7,7 +7,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,59 +16,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
+
+	"github.com/clusterimage/sealer/printable"
 )
-
-func TestPrintable(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct{ in, want string }{
-		{"plain\ttext\n", "plain\ttext\n"},
-		{"Grüße, 世界 👩\u200d💻 \u00a0", "Grüße, 世界 👩\u200d💻 \u00a0"},
-		{"\x1b]0;title\x07", `\u001b]0;title\u0007`},
-		{"a\rb\x00\x7f", `a\u000db\u0000\u007f`},
-		{"\u009b31m", `\u009b31m`},
-		{"\x9b31m", `\x9b31m`}, // C1 as a byte of its own
-		{"\u202etxt.exe\u2066", `\u202etxt.exe\u2066`},
-		{"a\u2028b\u200b\ufeff", `a\u2028b\u200b\ufeff`},
-		{"\U000e0041", `\udb40\udc41`},
-		{"bad \xff\xc3(\xe2\x82", `bad \xff\xc3(\xe2\x82`},
-		{"\ufffd", "\ufffd"},
-	} {
-		for step := 1; step <= len(tc.in); step++ { // characters come in pieces
-			var out bytes.Buffer
-			p := &printable{w: &out}
-			for chunk := range slices.Chunk([]byte(tc.in), step) {
-				if n, err := p.Write(chunk); n != len(chunk) || err != nil {
-					t.Fatalf("Write: %d, %v", n, err)
-				}
-			}
-			if err := p.Close(); err != nil {
-				t.Fatal(err)
-			}
-			if out.String() != tc.want {
-				t.Errorf("%q in steps of %d: got %q, want %q", tc.in, step, out.String(), tc.want)
-			}
-		}
-	}
-}
-
-type brokenWriter struct{}
-
-func (brokenWriter) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
-
-func TestPrintableKeepsTheError(t *testing.T) {
-	t.Parallel()
-	p := &printable{w: brokenWriter{}}
-	_, _ = p.Write([]byte("lost"))
-	if err := p.Close(); !errors.Is(err, io.ErrShortWrite) {
-		t.Errorf("Close returns %v", err)
-	}
-}
 
 // allUnprintable has each unprintable character, and those beside them.
 func allUnprintable() string {
 	var b strings.Builder
 	for r := rune(0); r <= 0xe0100; r++ {
-		if (unicode.IsControl(r) || isUnprintable(r)) && utf8.ValidRune(r) {
+		if (unicode.IsControl(r) || printable.Escapes(r)) && utf8.ValidRune(r) {
 			b.WriteRune(r)
 			b.WriteString("x")
 		}
@@ -85,12 +40,12 @@ func TestDocumentsKeepData(t *testing.T) {
 		want := map[string]string{"k" + s: s + "\ttab\nline"}
 		for _, kind := range []string{"json", "yaml"} {
 			var out bytes.Buffer
-			p := &printable{w: &out}
+			p := printable.NewWriter(&out)
 			if err := (&output{kind: kind}).print(p, want, nil); err != nil {
 				t.Fatal(err)
 			}
 			for _, r := range out.String() {
-				if isUnprintable(r) {
+				if printable.Escapes(r) {
 					t.Errorf("%s: U+%04X is printed as it is", kind, r)
 				}
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/clusterimage/sealer/printable"
 	"github.com/clusterimage/sealer/store"
 )
 
@@ -39,7 +40,7 @@ type app struct {
 
 // Main runs sealer with args and returns its exit code.
 func Main(ctx context.Context, args []string, s Streams) int {
-	out, errs := &printable{w: s.Out}, &printable{w: s.Err}
+	out, errs := printable.NewWriter(s.Out), printable.NewWriter(s.Err)
 	a := &app{Streams: Streams{In: s.In, Out: out, Err: errs}, raw: s, args: args}
 	cmd := a.command()
 	cmd.SetArgs(args)
@@ -113,6 +114,7 @@ commands, and a registry with every container image that will be pulled.
 		a.push(),
 		a.redirect(),
 		a.registry(),
+		a.reports(),
 		a.rmi(),
 		a.run(),
 		a.save(),

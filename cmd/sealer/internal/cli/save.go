@@ -86,7 +86,7 @@ func (a *app) saveTo(file string, o archive.WriteOptions, write func(io.Writer) 
 	if o.Split > 0 {
 		return usagef("--split needs a name for the parts: -o FILE")
 	}
-	if f, ok := a.raw.Out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	if a.outIsTerminal() {
 		return usagef("will not write a tar to the terminal: use -o FILE or a pipe")
 	}
 	f, err := archive.Stream(a.raw.Out, o, write)
@@ -94,4 +94,10 @@ func (a *app) saveTo(file string, o archive.WriteOptions, write func(io.Writer) 
 		printf(a.Err, "standard output  %d bytes  %s\n", f.Size, f.Digest)
 	}
 	return err
+}
+
+// outIsTerminal reports whether results go to a terminal.
+func (a *app) outIsTerminal() bool {
+	f, ok := a.raw.Out.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }

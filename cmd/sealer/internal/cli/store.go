@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -73,6 +74,18 @@ func familiar(name string) string {
 		return name
 	}
 	return r.Familiar()
+}
+
+// shownName is the name of im that the user asked for, in its short form; of one
+// asked for by its ID the first.
+func shownName(asked string, im *store.Image) string {
+	if len(im.Names) == 0 {
+		return asked
+	}
+	if r, err := imageName(asked); err == nil && slices.Contains(im.Names, r.String()) {
+		return familiar(r.String())
+	}
+	return familiar(im.Names[0])
 }
 
 func familiarAll(names []string) []string {
