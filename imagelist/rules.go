@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/clusterimage/sealer/registry/ref"
@@ -20,7 +21,9 @@ const RulesFile = ".sealerimages"
 //	field KIND[.GROUP] PATH           a field that holds an image: spec.workers[].runtime
 //	gap SUBJECT [in FILE-PATTERN] because REASON
 //	                                  a gap that is known, and no harm
+//	allowedRegistries SCOPE...        an image from elsewhere is a fault
 type userRules struct {
+	allowed  []string // scopes, as ref.Reference.Scopes has them; empty allows all
 	ignores  []ignoreRule
 	fields   []fieldRule
 	declared []declaration
@@ -40,7 +43,7 @@ type fieldRule struct {
 	confidence  Confidence
 }
 
-const rulesHelp = `want "include REFERENCE", "ignore PATTERN [in FILE]", "field KIND[.GROUP] PATH" or "gap SUBJECT [in FILE] because REASON"`
+const rulesHelp = `want "include REFERENCE", "ignore PATTERN [in FILE]", "field KIND[.GROUP] PATH", "gap SUBJECT [in FILE] because REASON" or "allowedRegistries HOST[/PATH]..."`
 
 func (s *scanner) parseRules(data []byte) (u userRules) {
 	s.listLines(List{RulesFile, data}, func(line int, text string) {
@@ -84,6 +87,13 @@ func (s *scanner) parseRule(u *userRules, line int, words []string) error {
 			return err
 		}
 		u.declared = append(u.declared, d)
+	case words[0] == "allowedRegistries" && len(words) >= 2:
+		for _, scope := range words[1:] {
+			if err := ref.CheckScope(scope); err != nil {
+				return err
+			}
+			u.allowed = append(u.allowed, scope)
+		}
 	default:
 		return errors.New(rulesHelp)
 	}
@@ -151,9 +161,29 @@ func (s *scanner) applyRules() {
 			s.res.Rejected = append(s.res.Rejected, f)
 			continue
 		}
+		if !s.allowed(f) {
+			why := fmt.Errorf("allowedRegistries of %s does not have %s", RulesFile, f.Source.Familiar())
+			f.Reason = why.Error()
+			s.res.Rejected = append(s.res.Rejected, f)
+			if f.Confidence.Mirrored() {
+				s.fault(fault{file: f.File, line: f.Line, text: f.Written, err: why, hard: true})
+			} else {
+				s.warn("%s:%d: %s, which may be an image, is left out: %v", f.File, f.Line, f.Reference.Familiar(), why)
+			}
+			continue
+		}
 		kept = append(kept, f)
 	}
 	s.res.Found = kept
+}
+
+// allowed reports whether the user's rules let f be mirrored from where it comes
+// from.
+func (s *scanner) allowed(f Finding) bool {
+	if len(s.rules.allowed) == 0 || s.res.isPrivate(f) {
+		return true
+	}
+	return slices.ContainsFunc(f.Source.Scopes(), func(scope string) bool { return slices.Contains(s.rules.allowed, scope) })
 }
 
 func (s *scanner) ignoredBy(f Finding) *ignoreRule {

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/opencontainers/go-digest"
 
 	"github.com/clusterimage/sealer/registry/policy"
@@ -62,20 +61,6 @@ func keyPair(t *testing.T) (*sign.Signer, string) {
 		t.Fatal(err)
 	}
 	return s, base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
-}
-
-func TestScopes(t *testing.T) {
-	t.Parallel()
-	d := "sha256:" + strings.Repeat("a", 64)
-	for in, want := range map[string][]string{
-		"nginx":                       {"docker.io/library/nginx:latest", "docker.io/library/nginx", "docker.io/library", "docker.io", "*.io"},
-		"reg.a.example:8443/x/y@" + d: {"reg.a.example:8443/x/y@" + d, "reg.a.example:8443/x/y", "reg.a.example:8443/x", "reg.a.example:8443", "*.a.example", "*.example"},
-		"localhost/x:1@" + d:          {"localhost/x@" + d, "localhost/x:1", "localhost/x", "localhost"},
-	} {
-		if diff := cmp.Diff(want, policy.Scopes(parse(t, in))); diff != "" {
-			t.Errorf("%s: %s", in, diff)
-		}
-	}
 }
 
 func TestMostSpecific(t *testing.T) {

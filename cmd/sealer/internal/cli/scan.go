@@ -109,6 +109,8 @@ The file .sealerimages beside the Kubefile, or at PATH, decides over all rules:
   field Widget.example.com spec.parts[].run  a field that holds an image
   gap Cluster.postgresql.cnpg.io because its images are in imageList
                                              a gap that is known, and no harm
+  allowedRegistries quay.io/app *.example.com
+                                             an image from elsewhere is a fault
 
 ` + exitCodesHelp,
 		Example: `  sealer scan .
