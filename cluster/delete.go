@@ -35,8 +35,29 @@ const (
 // when addresses is empty, else the machines named, which first leave the
 // cluster. f is the cluster's Clusterfile. A machine that fails does not stop
 // the others: its changes that are not undone yet stay in its journal, and the
-// same call goes on with them.
-func Delete(ctx context.Context, o Options, f *spec.File, addresses []netip.Addr) (_ *Report, err error) {
+// same call goes on with them. The machines that stay then forget those that
+// left; the error wraps ErrPartly when some could not.
+func Delete(ctx context.Context, o Options, f *spec.File, addresses []netip.Addr) (*Report, error) {
+	r, err := remove(ctx, o, f, addresses)
+	if err != nil || o.DryRun || len(addresses) == 0 {
+		return r, err
+	}
+	return r, mend(ctx, o, f)
+}
+
+// mend makes the cluster of f again as it is to be without the machines that
+// left: names, addresses of masters and registries.
+func mend(ctx context.Context, o Options, f *spec.File) error {
+	o.Confirm, o.member = nil, true
+	_, err := Apply(ctx, o, f)
+	if err != nil && !errors.Is(err, ErrPartly) {
+		err = fmt.Errorf("%w: %w", ErrPartly, err)
+	}
+	return err
+}
+
+// remove takes machines away. f is left without them.
+func remove(ctx context.Context, o Options, f *spec.File, addresses []netip.Addr) (_ *Report, err error) {
 	e, err := newEngine(o, f)
 	if err != nil {
 		return nil, err

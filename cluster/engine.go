@@ -54,6 +54,9 @@ type Options struct {
 	Force bool
 	// SkipChecks are names of preflight checks that are left out.
 	SkipChecks []string
+	// member says that the machines belong to the cluster already and need no
+	// preflight.
+	member bool
 	// Events is called for each Event; nil drops them. It must be safe for
 	// concurrent use.
 	Events func(Event)
@@ -193,8 +196,10 @@ func Apply(ctx context.Context, o Options, f *spec.File) (_ *Report, err error) 
 	if e.work, err = e.plugins(img); err != nil {
 		return nil, err
 	}
-	if err := e.preflight(ctx, img, seen); err != nil {
-		return nil, err
+	if !e.member {
+		if err := e.preflight(ctx, img, seen); err != nil {
+			return nil, err
+		}
 	}
 	want, err := e.want(ctx, img, seen)
 	if err != nil {
@@ -225,8 +230,7 @@ func (e *engine) execute(ctx context.Context, p *plan.Plan, img *source) (*Repor
 	if err != nil {
 		return r, err
 	}
-	p.Stale(done)
-	r.Plan = needed(p.Without(done))
+	r.Plan = remaining(p, done)
 	if e.DryRun {
 		return r, nil
 	}
@@ -249,6 +253,24 @@ func (e *engine) execute(ctx context.Context, p *plan.Plan, img *source) (*Repor
 		r.Runtimes, err = e.runtimes(ctx)
 	}
 	return r, err
+}
+
+// remaining is the plan without the steps that are done or not wanted. The waits
+// after a step that is left are left, too.
+func remaining(p *plan.Plan, done map[string]bool) *plan.Plan {
+	count := len(done)
+	left := map[string]bool{}
+	for _, s := range needed(p.Without(done)).Steps {
+		left[s.ID] = true
+	}
+	settled := map[string]bool{}
+	for _, s := range p.Steps {
+		settled[s.ID] = !left[s.ID]
+	}
+	p.Stale(settled)
+	out := p.Without(settled)
+	out.Done = min(count, out.Done) // some are not done, but not wanted
+	return out
 }
 
 // needed drops the admission of new machines when nobody joins, and the plugins

@@ -39,3 +39,34 @@ func TestNeeded(t *testing.T) {
 		}
 	}
 }
+
+// A wait is left when something before it is, but not for the sake of steps that
+// are not wanted.
+func TestRemaining(t *testing.T) {
+	t.Parallel()
+	p := &plan.Plan{Steps: []plan.Step{
+		{ID: "unit", Kind: "unit"},
+		{ID: "admit", Kind: "kubeadm.admit", Needs: []string{"unit"}},
+		{ID: "known", Kind: "kube.wait", Needs: []string{"admit"}},
+		{ID: "guest", Kind: "guest", Needs: []string{"known"}},
+		{ID: "ready", Kind: "kube.wait", After: []string{"guest"}},
+	}}
+	for _, c := range []struct{ done, want []string }{
+		{[]string{"unit", "known", "guest", "ready"}, nil},
+		{[]string{"known", "guest", "ready"}, []string{"unit", "known", "ready"}},
+		{[]string{"unit", "known", "ready"}, []string{"guest", "ready"}},
+	} {
+		done := map[string]bool{}
+		for _, id := range c.done {
+			done[id] = true
+		}
+		r := remaining(p, done)
+		var got []string
+		for _, s := range r.Steps {
+			got = append(got, s.ID)
+		}
+		if !slices.Equal(got, c.want) || r.Done > len(c.done) {
+			t.Errorf("done %v: %v are left, want %v; %d counted", c.done, got, c.want, r.Done)
+		}
+	}
+}

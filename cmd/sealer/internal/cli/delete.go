@@ -27,7 +27,8 @@ func (a *app) delete() *cobra.Command {
 		Short: "Take machines out of a cluster, or the whole cluster away",
 		Long: `Put back all that sealer has changed on machines, by their journals: services,
 files, kernel parameters, lines in /etc/hosts, packet filters. With --all the
-cluster ends; else the machines leave it, after their pods.
+cluster ends; else the machines leave it, after their pods, and those that stay
+forget their addresses.
 
 What cannot be put back is told, and stays in the machine's journal: the same
 command tries again.
@@ -70,6 +71,10 @@ func (a *app) deleteMachines(ctx context.Context, s *clusterFlags, c *engineFlag
 	return a.withStore(func(st *store.Store) error {
 		r, err := cluster.Delete(ctx, a.clusterOptions(st, c, a.clusterProgress()), f, addresses)
 		if err != nil {
+			if errors.Is(err, cluster.ErrPartly) {
+				printf(a.Out, "%d machines are as they were before.\n", r.Ran)
+				return incompleteError{advise(err, "The machines that stay still know those that left: sealer apply -f Clusterfile with the machines that stay mends that")}
+			}
 			if r != nil && r.Ran+r.Failed > 0 {
 				return advise(err, "The same command tries again")
 			}

@@ -44,15 +44,23 @@ workers side by side; the machines that are there only learn the new masters.
 }
 
 func (a *app) joinMachines(ctx context.Context, s *clusterFlags, c *engineFlags) error {
-	f, err := a.known(s)
+	// The login of the flags is that of the machines that join. A password is for
+	// all: none is kept.
+	others := *s
+	others.User, others.Port, others.Pk, others.pkPasswd = "", 0, "", ""
+	f, err := a.known(&others)
 	if err != nil {
 		return err
 	}
-	more, err := spec.Flags{Masters: s.Masters, Nodes: s.Nodes, User: s.User, Port: s.Port}.File()
+	login := clusterFlags{pkPasswd: s.pkPasswd}
+	login.Masters, login.Nodes, login.User, login.Port, login.Pk = s.Masters, s.Nodes, s.User, s.Port, s.Pk
+	layers, err := login.layers(a)
 	if err != nil {
-		return usageError{err}
+		return err
 	}
+	more := layers[0]
 	for _, h := range more.Cluster.Hosts {
+		h.SSH = spec.SSH{User: s.User, Port: s.Port, Pk: s.Pk, PkPasswd: more.Cluster.SSH.PkPasswd}
 		if !slices.ContainsFunc(f.Cluster.Hosts, func(o spec.Host) bool { return slices.Equal(o.IPs, h.IPs) && slices.Equal(o.Roles, h.Roles) }) {
 			f.Cluster.Hosts = append(f.Cluster.Hosts, h)
 		}
