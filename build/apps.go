@@ -150,6 +150,8 @@ func (st *appStep) recognise(pb *platformBuild, app *image.Application, files []
 	if slices.Contains(charts, dir) {
 		charts = []string{dir} // those below it are its dependencies
 	}
+	// An application's commands run in its own directory.
+	here := func(name string) string { return cmp.Or(strings.TrimPrefix(strings.TrimPrefix(name, dir), "/"), ".") }
 	app.Cmds = nil
 	switch {
 	case len(charts) > 0:
@@ -159,17 +161,17 @@ func (st *appStep) recognise(pb *platformBuild, app *image.Application, files []
 			if len(charts) > 1 {
 				release += "-" + strings.TrimSuffix(path.Base(c), ".tgz")
 			}
-			app.Cmds = append(app.Cmds, fmt.Sprintf("helm upgrade --install %s %s%s", release, c, overlays(app.Files, c)))
+			app.Cmds = append(app.Cmds, fmt.Sprintf("helm upgrade --install %s %s%s", release, local(here(c)), overlays(app.Files, c, here)))
 		}
 	case len(scripts) > 0:
 		app.Type = appShell
 		for _, s := range scripts {
-			app.Cmds = append(app.Cmds, "bash "+s)
+			app.Cmds = append(app.Cmds, "bash "+here(s))
 		}
 	case len(manifests) > 0:
 		app.Type = appKube
 		for _, m := range manifests {
-			app.Cmds = append(app.Cmds, "kubectl apply -f "+m)
+			app.Cmds = append(app.Cmds, "kubectl apply -f "+here(m))
 		}
 	case pb.appCmds(app.Name) == nil && (!pb.partial || pb.unknownBase): // else its APPCMDS may be the instruction that cannot be read
 		return pb.fault(st.in, fmt.Sprintf("application %s: no type is found: it has no Chart.yaml, no .yaml and no .sh", app.Name),
@@ -178,13 +180,21 @@ func (st *appStep) recognise(pb *platformBuild, app *image.Application, files []
 	return nil
 }
 
-// overlays are the flags for the values files that lie beside a chart: discovery
-// renders the chart with the same.
-func overlays(files []string, chart string) (flags string) {
+// local returns a path that Helm does not take for a chart of a repository.
+func local(name string) string {
+	if name == "." {
+		return name
+	}
+	return "./" + name
+}
+
+// overlays are the flags for the values files that lie beside a chart, by the paths
+// that here gives them: discovery renders the chart with the same.
+func overlays(files []string, chart string, here func(string) string) (flags string) {
 	base := strings.TrimSuffix(strings.TrimSuffix(path.Base(chart), ".tgz"), ".tar.gz")
 	for _, name := range []string{path.Join(path.Dir(chart), base+".values.yaml"), path.Join(path.Dir(chart), base, "values.sealer.yaml")} {
 		if slices.Contains(files, name) {
-			flags += " -f " + name
+			flags += " -f " + here(name)
 		}
 	}
 	return flags

@@ -120,28 +120,37 @@ func (pb *platformBuild) kubeVersion(o *imagelist.Options) error {
 // that may install charts.
 func (pb *platformBuild) startCommands() (out []imagelist.Command) {
 	file := cmp.Or(pb.b.o.Kubefile, kubefile.DefaultName)
-	add := func(line int, commands []string) {
-		for _, c := range commands {
-			out = append(out, imagelist.Command{File: file, Line: line, Text: c})
+	env := map[string]string{} // as a run gives them to commands
+	for _, m := range []map[string]string{pb.config.Env, pb.config.Args.Parent, pb.config.Args.Current} {
+		maps.Copy(env, m)
+	}
+	add := func(line int, commands []string, app *image.Application) {
+		c := imagelist.Command{File: file, Line: line, Env: env}
+		if app != nil {
+			c.Dir, c.Env = image.AppDir(app.Name), maps.Clone(env)
+			maps.Copy(c.Env, app.Env)
+		}
+		for _, c.Text = range commands {
+			out = append(out, c)
 		}
 	}
 	written := map[string]bool{}
 	for _, in := range pb.file.Instructions {
 		switch in := in.(type) {
 		case *kubefile.Cmd:
-			add(in.Line(), in.Commands)
+			add(in.Line(), in.Commands, nil)
 		case *kubefile.Cmds:
-			add(in.Line(), in.Commands)
+			add(in.Line(), in.Commands, nil)
 		case *kubefile.AppCmds:
-			if pb.appCmds(in.Name) == in {
-				add(in.Line(), in.Commands)
+			if app := pb.app(in.Name); pb.appCmds(in.Name) == in && app != nil {
+				add(in.Line(), in.Commands, app)
 			}
 			written[in.Name] = true
 		}
 	}
 	for _, in := range pb.file.Instructions {
 		if app, ok := in.(*kubefile.App); ok && !written[app.Name] {
-			add(in.Line(), pb.app(app.Name).Cmds)
+			add(in.Line(), pb.app(app.Name).Cmds, pb.app(app.Name))
 		}
 	}
 	return out

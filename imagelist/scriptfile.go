@@ -19,7 +19,7 @@ var elsewherePulls = wordSet("push tag build buildx save load import export rmi 
 // that variables name.
 func (s *scanner) scriptFile(p place, text string) {
 	st := &starter{s: s, rootfs: s.rootfs(), limit: p.limit}
-	sh := readShell(text)
+	sh := readShell(text, nil)
 	var named []pair
 	for _, a := range sh.assigned {
 		s.wordsOfList(p, shellCommand{words: []word{{text: a.value}}, line: a.line})
@@ -67,7 +67,7 @@ func pullsImages(s string) bool {
 // scriptText looks at a text of an object or of settings that is a command, or a
 // script.
 func (s *scanner) scriptText(p place, n *yaml.Node, field string) {
-	for _, cmd := range shellCommands(n.Value) {
+	for _, cmd := range shellCommands(n.Value, nil) {
 		if !pullers[path.Base(cmd.words[0].text)] || !slices.ContainsFunc(cmd.words, func(w word) bool { return w.text == "pull" }) {
 			continue
 		}

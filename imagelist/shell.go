@@ -1,6 +1,7 @@
 package imagelist
 
 import (
+	"maps"
 	"regexp"
 	"strings"
 )
@@ -20,13 +21,14 @@ type shellCommand struct {
 
 var (
 	shellName  = regexp.MustCompile(`^\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})`)
+	shellElse  = regexp.MustCompile(`^\$\{([A-Za-z_][A-Za-z0-9_]*):?-([^}$` + "`" + `]*)\}`)
 	shellSet   = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)=`)
 	assignedAt = regexp.MustCompile(`(?m)(?:^|[;&|\s])(?:export\s+|local\s+|readonly\s+)?([A-Za-z_][A-Za-z0-9_]*)\+?=`)
 )
 
 // A shellReader cuts a script into simple commands, as far as the words of a
-// POSIX shell need it: quotes, escapes, comments, separators, and variables
-// that the script sets once, to a plain text. Control structures are not
+// POSIX shell need it: quotes, escapes, comments, separators, and variables that it
+// is given, or sets once, to a plain text, or that have a plain default. Control structures are not
 // followed: the commands in them are read as they stand.
 type shellReader struct {
 	text  string
@@ -43,10 +45,14 @@ type shellReader struct {
 	dynamic  bool
 }
 
-func shellCommands(text string) []shellCommand { return readShell(text).out }
+// shellCommands returns the commands of a script that is given the variables env.
+func shellCommands(text string, env map[string]string) []shellCommand {
+	return readShell(text, env).out
+}
 
-func readShell(text string) *shellReader {
+func readShell(text string, env map[string]string) *shellReader {
 	r := &shellReader{text: text, line: 1, vars: map[string]string{}, times: map[string]int{}}
+	maps.Copy(r.vars, env)
 	for _, m := range assignedAt.FindAllStringSubmatch(text, -1) {
 		r.times[m[1]]++
 	}
@@ -145,8 +151,22 @@ func (r *shellReader) quoted() {
 	}
 }
 
-// variable reads $NAME or ${NAME}; any other expansion makes the word dynamic.
+// variable reads $NAME, ${NAME} or ${NAME:-DEFAULT}; any other expansion makes the
+// word dynamic.
 func (r *shellReader) variable() {
+	if m := shellElse.FindStringSubmatch(r.text[r.at:]); m != nil {
+		value, ok := r.vars[m[1]]
+		if !ok && r.times[m[1]] > 1 { // one is this, perhaps: NAME=${NAME:-DEFAULT}
+			r.dynamic = true
+			value = m[0]
+		} else if value == "" {
+			value = strings.Trim(m[2], `"'`)
+		}
+		r.word.WriteString(value)
+		r.begun = true
+		r.at += len(m[0])
+		return
+	}
 	if m := shellName.FindStringSubmatch(r.text[r.at:]); m != nil {
 		name := m[1] + m[2]
 		if value, ok := r.vars[name]; ok {
@@ -218,6 +238,8 @@ func (r *shellReader) endCommand(pipe bool) {
 		switch {
 		case m != nil && len(c.words) == 1 && !w.dynamic && r.times[m[1]] == 1:
 			r.vars[m[1]] = w.text[len(m[0]):]
+		case m != nil && len(c.words) == 1:
+			delete(r.vars, m[1])
 		case m == nil && !prefixWords[w.text]:
 			r.out = append(r.out, c)
 			return

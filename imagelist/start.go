@@ -12,12 +12,13 @@ import (
 	"helm.sh/helm/v3/pkg/strvals"
 )
 
-// A Command is one that starts a cluster or an application. Its working
-// directory is the root of the rootfs.
+// A Command is one that starts a cluster or an application.
 type Command struct {
-	File string // where it is written, as the user knows it: Kubefile
-	Line int    // there; 0 when it was made, not written
-	Text string // for a shell
+	File string            // where it is written, as the user knows it: Kubefile
+	Line int               // there; 0 when it was made, not written
+	Text string            // for a shell
+	Dir  string            // its working directory in the rootfs; "" is the root
+	Env  map[string]string // the variables that it is given, unless a run gives others
 }
 
 // A release is one way in which a chart is installed.
@@ -54,6 +55,8 @@ var (
 	startURL = cause{Open, "elsewhere", "a start command takes it from elsewhere; its images are not in these files", elsewhereGap.remedy}
 )
 
+const unknownChart = "the chart that the command installs is known only when it runs"
+
 // A starter reads the start commands for the charts that they install.
 type starter struct {
 	s        *scanner
@@ -74,13 +77,14 @@ func (s *scanner) starts() map[string][]release {
 
 // script reads a command, or the script of that name that one runs.
 func (st *starter) script(c Command, name string, depth int) {
-	dirs := []string{".", path.Dir(name)} // a script may change to its own first
-	for _, cmd := range shellCommands(c.Text) {
-		at := Command{File: c.File, Line: c.Line, Text: c.Text}
+	dirs := []string{path.Join(".", c.Dir), path.Dir(name), "."} // a script may change to its own first
+	for _, cmd := range shellCommands(c.Text, c.Env) {
+		at := c
 		if name != "" {
 			at.File, at.Line = name, cmd.line
 		}
-		words := cmd.words
+		words := unwrapped(cmd.words)
+		cmd.words = words
 		switch program := path.Base(words[0].text); {
 		case program == "cd" && len(words) == 2 && !words[1].dynamic:
 			dirs = append([]string{path.Join(dirs[0], words[1].text)}, dirs...)
@@ -92,17 +96,67 @@ func (st *starter) script(c Command, name string, depth int) {
 			st.kubectl(at, cmd)
 		case pullers[program]:
 			st.pull(at, cmd)
-		case program == "bash" || program == "sh" || program == "source" || program == ".":
-			for _, w := range words[1:] {
-				if !strings.HasPrefix(w.text, "-") {
-					st.run(at, w, dirs, depth)
-					break
-				}
+		case program == "xargs" || program == "parallel":
+			if slices.ContainsFunc(words, func(w word) bool { return path.Base(w.text) == "helm" }) {
+				st.s.addGap(startGap, Gap{Subject: at.subject(), File: at.File, Line: at.Line, Text: shorten(cmd.String()), Reason: unknownChart})
 			}
+		case program == "eval" && depth < maxScripts:
+			at.Text, at.Dir = shellCommand{words: words[1:]}.String(), dirs[0]
+			st.inline(at, name, depth+1)
+		case shells[program]:
+			st.shell(at, words[1:], name, dirs, depth)
 		case strings.Contains(words[0].text, "/") || strings.HasSuffix(words[0].text, ".sh"):
 			st.run(at, words[0], dirs, depth)
 		}
 	}
+}
+
+// shells are the programs that run the script of their first argument, or the
+// commands behind -c.
+var shells = wordSet("sh bash dash ash zsh ksh source .")
+
+// shell reads what a shell is told to run.
+func (st *starter) shell(at Command, words []word, name string, dirs []string, depth int) {
+	for i, w := range words {
+		switch {
+		case strings.HasPrefix(w.text, "-") && !strings.HasPrefix(w.text, "--") && strings.HasSuffix(w.text, "c") && i+1 < len(words):
+			if depth < maxScripts {
+				at.Text, at.Dir = words[i+1].text, dirs[0]
+				st.inline(at, name, depth+1)
+			}
+			return
+		case !strings.HasPrefix(w.text, "-") && w.text != "pipefail": // set -o's
+			st.run(at, w, dirs, depth)
+			return
+		}
+	}
+}
+
+// inline reads commands in the text of one, of the script name or of none: their
+// line is that one's.
+func (st *starter) inline(c Command, name string, depth int) {
+	if name != "" {
+		c.Text = strings.Repeat("\n", max(0, c.Line-1)) + c.Text
+	}
+	st.script(c, name, depth)
+}
+
+// unwrapped takes away the programs that run the rest of their words as a
+// command: timeout 5m helm install …
+func unwrapped(words []word) []word {
+	for len(words) > 1 {
+		switch path.Base(words[0].text) {
+		case "timeout", "nice", "ionice", "chrt", "stdbuf", "setsid", "retry", "flock":
+		default:
+			return words
+		}
+		i := slices.IndexFunc(words, func(w word) bool { b := path.Base(w.text); return b == "helm" || b == "kubectl" || shells[b] })
+		if i < 0 {
+			return words
+		}
+		words = words[i:]
+	}
+	return words
 }
 
 // run reads a script of the rootfs, which a program that is none is not.
@@ -115,7 +169,7 @@ func (st *starter) run(c Command, w word, dirs []string, depth int) {
 	if err != nil || strings.IndexByte(string(data), 0) >= 0 {
 		return
 	}
-	c.Text = string(data)
+	c.Text, c.Dir = string(data), dirs[0]
 	st.script(c, name, depth+1)
 }
 
@@ -191,10 +245,14 @@ func (st *starter) helm(at Command, cmd shellCommand, dirs []string) {
 	}
 	switch {
 	case chart.dynamic:
-		tell(startGap, at.subject(), "the chart that the command installs is known only when it runs")
+		tell(startGap, at.subject(), unknownChart)
 		return
 	case !inside:
-		tell(startURL, chart.text, "")
+		if near := st.beside(chart.text, dirs); near != "" {
+			tell(startGap, chart.text, near)
+		} else {
+			tell(startURL, chart.text, "")
+		}
 		return
 	}
 	for _, f := range flags {
@@ -204,14 +262,16 @@ func (st *starter) helm(at Command, cmd shellCommand, dirs []string) {
 		case "-n", "--namespace":
 			r.namespace = value
 		case "-f", "--values":
-			file, ok := st.find(value, dirs)
-			switch {
-			case value == "-" && cmd.piped:
-				odd = true
-			case !ok && !f.dynamic:
-				tell(startGap, name, "the values file "+value+" is not in the rootfs")
-			default:
-				r.files = append(r.files, file)
+			for _, value := range strings.Split(value, ",") { // as Helm's flag does
+				file, ok := st.find(value, dirs)
+				switch {
+				case value == "-" || strings.HasPrefix(value, "<"):
+					odd = true
+				case !ok && !f.dynamic:
+					tell(startGap, name, "the values file "+value+" is not in the rootfs")
+				default:
+					r.files = append(r.files, file)
+				}
 			}
 		case "--post-renderer":
 			odd = true
@@ -227,6 +287,33 @@ func (st *starter) helm(at Command, cmd shellCommand, dirs []string) {
 	}
 	slices.SortStableFunc(r.sets, func(a, b setting) int { return slices.Index(setFlags, a.flag) - slices.Index(setFlags, b.flag) })
 	st.releases[name] = append(st.releases[name], r)
+}
+
+// beside tells of a chart that is not there, though its directory is: which are.
+func (st *starter) beside(chart string, dirs []string) string {
+	dir := path.Dir(strings.TrimPrefix(chart, "/"))
+	if dir == "." || strings.Contains(chart, "://") {
+		return ""
+	}
+	at, ok := st.find(dir, dirs)
+	if !ok {
+		return ""
+	}
+	entries, err := fs.ReadDir(st.rootfs, at)
+	if err != nil {
+		return ""
+	}
+	var there []string
+	for _, e := range entries {
+		_, err := fs.Stat(st.rootfs, path.Join(at, e.Name(), "Chart.yaml"))
+		if err == nil || strings.HasSuffix(e.Name(), ".tgz") {
+			there = append(there, path.Join(dir, e.Name()))
+		}
+	}
+	if len(there) == 0 {
+		return ""
+	}
+	return "there is no chart " + chart + " in the rootfs; there are " + strings.Join(there, ", ")
 }
 
 // helmArgs divides the words of a command into arguments and the flags with
