@@ -61,7 +61,9 @@ func parseSums(b []byte) ([]sum, error) {
 	for n, line := range strings.Split(strings.TrimSuffix(string(b), "\n"), "\n") {
 		hex, name, ok := strings.Cut(strings.TrimSuffix(line, "\r"), " ")
 		d := digest.NewDigestFromEncoded(digest.SHA256, hex)
-		name = strings.TrimPrefix(strings.TrimPrefix(name, " "), "*") // "*" marks binary files
+		if name != "" && (name[0] == ' ' || name[0] == '*') { // of a text or a binary file
+			name = name[1:]
+		}
 		if !ok || d.Validate() != nil || !plainName(name) {
 			return nil, fmt.Errorf("%w: line %d: want a SHA-256 and the name of a part", ErrInvalid, n+1)
 		}
