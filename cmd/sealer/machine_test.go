@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -29,6 +31,24 @@ type fakeMachine struct {
 	blind bool // it reaches no other machine
 	// clusters are those whose journal it has.
 	clusters []string
+	// steps counts the steps of runs, all of which succeed; nil refuses them.
+	steps *atomic.Int64
+}
+
+// newFakeMachine makes a machine that passes every check.
+func newFakeMachine(name, address string) *fakeMachine {
+	m := &fakeMachine{uname: "x86_64"}
+	m.Name, m.Listen, m.Password = name, address, "s3cret"
+	m.facts = plan.Facts{
+		OS: "linux", Arch: "amd64", Kernel: "6.1.0", Hostname: strings.ToLower(name), MachineID: "id-" + name, InitSystem: "systemd",
+		CPUs: 4, Memory: 8e9, Cgroup: 2, Controllers: []string{"cpu", "cpuset", "memory", "pids"}, TimeSync: "synchronised",
+		Addresses: []plan.Address{{Interface: "eth0", CIDR: address + "/24", MTU: 1500}}, Routes: []plan.Route{{To: "0.0.0.0/0", Via: "192.0.2.1", Interface: "eth0"}},
+		Nameservers: []string{"192.0.2.53"}, Modules: []string{"br_netfilter", "nf_conntrack", "overlay"},
+		Mounts: []plan.Mount{{Path: "/", Point: "/", Bytes: 50e9, TotalBytes: 60e9, Inodes: 1e6}},
+	}
+	m.Programs = map[string]hosttest.Program{"sh": m.shell, "uname": m.shell, "false": func(*hosttest.Process) int { return 1 }}
+	m.Default = m.program
+	return m
 }
 
 const machinesKey = "machines"
@@ -42,20 +62,10 @@ func startMachine(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: machine NAME ADDRESS [KEY=VALUE...]")
 	}
 	name, address := args[0], args[1]
-	m := &fakeMachine{uname: "x86_64"}
-	m.Name, m.Listen, m.Password = name, address, "s3cret"
-	m.facts = plan.Facts{
-		OS: "linux", Arch: "amd64", Kernel: "6.1.0", Hostname: strings.ToLower(name), MachineID: "id-" + name, InitSystem: "systemd",
-		CPUs: 4, Memory: 8e9, Cgroup: 2, Controllers: []string{"cpu", "cpuset", "memory", "pids"}, TimeSync: "synchronised",
-		Addresses: []plan.Address{{Interface: "eth0", CIDR: address + "/24", MTU: 1500}}, Routes: []plan.Route{{To: "0.0.0.0/0", Via: "192.0.2.1", Interface: "eth0"}},
-		Nameservers: []string{"192.0.2.53"}, Modules: []string{"br_netfilter", "nf_conntrack", "overlay"},
-		Mounts: []plan.Mount{{Path: "/", Point: "/", Bytes: 50e9, TotalBytes: 60e9, Inodes: 1e6}},
-	}
+	m := newFakeMachine(name, address)
 	for _, a := range args[2:] {
 		ts.Check(m.set(a))
 	}
-	m.Programs = map[string]hosttest.Program{"sh": m.shell, "uname": m.shell, "false": func(*hosttest.Process) int { return 1 }}
-	m.Default = m.program
 	ts.Check(m.Open())
 	ts.Defer(m.Stop)
 	all, _ := ts.Value(machinesKey).(map[string]*fakeMachine)
@@ -168,7 +178,7 @@ func (m *fakeMachine) program(p *hosttest.Process) int {
 }
 
 func (m *fakeMachine) ops() map[string]wire.Handler {
-	return map[string]wire.Handler{
+	ops := map[string]wire.Handler{
 		node.OpLook: func(context.Context, *wire.Incoming) (any, error) { return plan.Node{Clusters: m.clusters}, nil },
 		"facts": func(context.Context, *wire.Incoming) (any, error) {
 			f := m.facts
@@ -197,4 +207,8 @@ func (m *fakeMachine) ops() map[string]wire.Handler {
 			return causes, nil
 		},
 	}
+	if m.steps != nil {
+		maps.Copy(ops, m.stepOps())
+	}
+	return ops
 }
