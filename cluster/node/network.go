@@ -19,6 +19,7 @@ type network struct {
 	Interfaces []string          `json:"interfaces"`
 	Routes     []string          `json:"routes"` // of IPv4, as "ip route" prints them
 	Tables     map[string]string `json:"tables"` // by program, as iptables-save prints
+	kernelTables
 }
 
 // filters are the programs that print and take packet filters.
@@ -50,6 +51,7 @@ func readNetwork(ctx context.Context) (network, error) {
 			n.Tables[f[0]] = text
 		}
 	}
+	n.kernelTables = readKernelTables(ctx)
 	return n, nil
 }
 
@@ -73,7 +75,7 @@ func (w *Work) saveNetwork(ctx context.Context) (string, error) {
 // restoreNetwork removes the interfaces, routes and packet filters that were
 // added since saveNetwork and belong to Kubernetes or a network plugin. It
 // knows them by their names, or by an address in one of the networks of pods.
-func (m *Machine) restoreNetwork(ctx context.Context, saved string, pods []string) error {
+func (m *Machine) restoreNetwork(ctx context.Context, saved string, pods []string, say func(string)) error {
 	if m.Root != "/" || saved == "" {
 		return nil
 	}
@@ -112,6 +114,7 @@ func (m *Machine) restoreNetwork(ctx context.Context, saved string, pods []strin
 	for _, f := range filters() {
 		errs = append(errs, restoreFilter(ctx, f, before.Tables[f[0]], now.Tables[f[0]]))
 	}
+	errs = append(errs, restoreKernelTables(ctx, before.kernelTables, now.kernelTables, say))
 	return errors.Join(errs...)
 }
 

@@ -92,7 +92,7 @@ func (m *Machine) undo(ctx context.Context, c journal.Change, say func(string)) 
 		if err := m.kubeadmReset(ctx, c.Now, say); err != nil {
 			return err
 		}
-		return m.restoreNetwork(ctx, c.Was.Digest, strings.Fields(c.Was.Value))
+		return m.restoreNetwork(ctx, c.Was.Digest, strings.Fields(c.Was.Value), say)
 	}
 	return fmt.Errorf("this sealer does not know such a change")
 }
