@@ -26,8 +26,8 @@ type content struct {
 	uses    sync.WaitGroup // requests that may read it
 }
 
-func openContent(ctx context.Context, dirs []string, o Options) (*content, error) {
-	l, err := openLayers(dirs)
+func openContent(ctx context.Context, all []Layer, o Options) (*content, error) {
+	l, err := openLayers(all)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func find(all []*content, ns string, q request) (c *content, repository string, 
 // found by digest as long as Options.Linger of NewHandler says; then its Release
 // is called. After an error everything is served as before, and o.Release is the
 // caller's to call. Logger and Linger of o count for nothing.
-func (h *Handler) Replace(ctx context.Context, layers []string, o Options) error {
+func (h *Handler) Replace(ctx context.Context, layers []Layer, o Options) error {
 	o.Logger = h.log
 	users, err := optionalUsers(o.Htpasswd)
 	if err != nil {

@@ -21,7 +21,7 @@ func TestReplace(t *testing.T) {
 	old := writeLayer(t, tree.NamingPath, few())
 	next := writeLayer(t, tree.NamingPath, without("docker.io/library/nginx:latest"))
 	var released atomic.Bool
-	h, err := registry.NewHandler(t.Context(), []string{old.Dir}, registry.Options{
+	h, err := registry.NewHandler(t.Context(), registry.Dirs(old.Dir), registry.Options{
 		Linger:  time.Millisecond,
 		Release: func() error { released.Store(true); return nil },
 	})
@@ -35,7 +35,7 @@ func TestReplace(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() { h.ServeHTTP(w, httptest.NewRequest("GET", "/v2/library/nginx/manifests/latest", nil)) })
 	<-begun
-	if err := h.Replace(t.Context(), []string{next.Dir}, registry.Options{}); err != nil {
+	if err := h.Replace(t.Context(), registry.Dirs(next.Dir), registry.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if w := do(h, "GET", "/v2/library/busybox/manifests/1.36"); w.Code != 200 {
@@ -87,7 +87,7 @@ func TestReplaceWhilePulling(t *testing.T) {
 	b := writeLayer(t, tree.NamingPath, without("docker.io/library/nginx:latest"))
 	released := atomic.Int32{}
 	o := registry.Options{Release: func() error { released.Add(1); return nil }}
-	h, err := registry.NewHandler(t.Context(), []string{a.Dir}, o)
+	h, err := registry.NewHandler(t.Context(), registry.Dirs(a.Dir), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestReplaceWhilePulling(t *testing.T) {
 		})
 	}
 	for i := range 20 {
-		if err := h.Replace(t.Context(), []string{[]string{b.Dir, a.Dir}[i%2]}, o); err != nil {
+		if err := h.Replace(t.Context(), registry.Dirs([]string{b.Dir, a.Dir}[i%2]), o); err != nil {
 			t.Error(err)
 		}
 	}
@@ -119,7 +119,7 @@ func TestReplaceWhilePulling(t *testing.T) {
 	if w := do(h, "GET", registry.MetricsPath); w.Code != 200 {
 		t.Error(w.Code)
 	}
-	if err := h.Replace(t.Context(), []string{a.Dir + "/none"}, o); err == nil {
+	if err := h.Replace(t.Context(), registry.Dirs(a.Dir + "/none"), o); err == nil {
 		t.Error("a layer that is not there was served")
 	}
 	if w := do(h, "GET", path); w.Code != 200 {

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"errors"
+	"io"
 	"os"
 )
 
@@ -23,8 +24,16 @@ func newDir(root *os.Root) (*dir, error) {
 
 func (d *dir) close() error { return errors.Join(d.self.Close(), d.root.Close()) }
 
+func (d *dir) open(path string) (io.ReadSeekCloser, error) {
+	f, err := d.file(path)
+	if err != nil {
+		return nil, err // and no interface of a nil *os.File
+	}
+	return f, nil
+}
+
 func (d *dir) names(path string) ([]string, error) {
-	f, err := d.open(path)
+	f, err := d.file(path)
 	if err != nil {
 		return nil, err
 	}

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// open opens a file or a directory for reading.
-func (d *dir) open(path string) (*os.File, error) {
+// file opens a file or a directory for reading.
+func (d *dir) file(path string) (*os.File, error) {
 	fd, err := d.beneath(path, unix.O_RDONLY)
 	if unusable(err) {
 		return d.walkOpen(path)

@@ -36,7 +36,7 @@ func TestDirStaysInside(t *testing.T) {
 		"a/b/link": "content", "near": "content",
 		"up": "", "absolute": "", "above": "", "parent/secret": "", "../secret": "", "a/b/link/x": "", "none": "",
 	} {
-		for how, open := range map[string]func(string) (*os.File, error){"open": d.open, "walk": d.walkOpen} {
+		for how, open := range map[string]func(string) (*os.File, error){"open": d.file, "walk": d.walkOpen} {
 			var got []byte
 			f, err := open(path)
 			if err == nil {

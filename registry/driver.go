@@ -47,20 +47,20 @@ func (driverFactory) Create(_ context.Context, parameters map[string]any) (stora
 // layers is a read-only storage driver: the union of the registry trees of
 // several layer directories.
 type layers struct {
-	roots []*dir // highest layer first
+	roots []root // highest layer first
 	// where remembers which layer has a path. A pull asks for each path a few
 	// times, and layers never change. Missing paths are not remembered, so the
 	// map never has more entries than the trees have files.
 	where sync.Map // path -> index in roots
 }
 
-// openLayers opens the registry trees of dirs, lowest first. A directory without
+// openLayers opens the registry trees of all, lowest first. A directory without
 // a registry tree adds nothing. Trees are opened through os.Root: a layer may
 // come from elsewhere and hold any symbolic link.
-func openLayers(dirs []string) (*layers, error) {
+func openLayers(all []Layer) (*layers, error) {
 	l := &layers{}
-	for _, dir := range slices.Backward(dirs) {
-		root, err := openTree(dir)
+	for _, layer := range slices.Backward(all) {
+		root, err := layer.open()
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("open registry layer: %w", err), l.close())
 		}
@@ -73,7 +73,7 @@ func openLayers(dirs []string) (*layers, error) {
 
 // openTree opens the registry tree of a layer. It returns nil for a layer without
 // one: the directory is missing, or something else has its name.
-func openTree(path string) (*dir, error) {
+func openTree(path string) (root, error) {
 	layer, err := os.OpenRoot(path)
 	if err != nil {
 		return nil, err
@@ -90,16 +90,10 @@ func openTree(path string) (*dir, error) {
 		return nil, err
 	}
 	d, err := newDir(root)
-	if err != nil || !d.whole() {
+	if err != nil || !whole(d) {
 		return nil, errors.Join(err, root.Close())
 	}
 	return d, nil
-}
-
-// whole reports whether d is a registry tree and still exists.
-func (d *dir) whole() bool {
-	info, err := d.stat(tree.RepositoryPath(""))
-	return err == nil && info.dir
 }
 
 func (l *layers) close() error {
@@ -126,15 +120,15 @@ func absent(err error) bool {
 }
 
 // find calls try with the layers, highest first, until one has path.
-func (l *layers) find(path string, try func(d *dir, path string) error) error {
+func (l *layers) find(path string, try func(s root, path string) error) error {
 	name := relative(path)
 	if i, ok := l.where.Load(path); ok {
 		if err := try(l.roots[i.(int)], name); err == nil {
 			return nil
 		}
 	}
-	for i, d := range l.roots {
-		err := try(d, name)
+	for i, s := range l.roots {
+		err := try(s, name)
 		if err == nil {
 			if i > 0 {
 				l.where.Store(path, i)
@@ -149,9 +143,9 @@ func (l *layers) find(path string, try func(d *dir, path string) error) error {
 }
 
 // open returns the highest layer's file at path.
-func (l *layers) open(path string) (f *os.File, err error) {
-	err = l.find(path, func(d *dir, name string) (err error) {
-		f, err = d.open(name)
+func (l *layers) open(path string) (f io.ReadSeekCloser, err error) {
+	err = l.find(path, func(s root, name string) (err error) {
+		f, err = s.open(name)
 		return err
 	})
 	return f, err
@@ -198,8 +192,8 @@ func (l *layers) Reader(_ context.Context, path string, offset int64) (io.ReadCl
 // Stat implements storagedriver.StorageDriver.
 func (l *layers) Stat(_ context.Context, path string) (storagedriver.FileInfo, error) {
 	var info fileInfo
-	err := l.find(path, func(d *dir, name string) (err error) {
-		info, err = d.stat(name)
+	err := l.find(path, func(s root, name string) (err error) {
+		info, err = s.stat(name)
 		return err
 	})
 	if err != nil {
@@ -249,7 +243,11 @@ func (l *layers) RedirectURL(r *http.Request, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	w.file = f
+	file, ok := f.(*os.File)
+	if !ok {
+		return "", f.Close()
+	}
+	w.file = file
 	return "file:" + path, nil
 }
 

@@ -60,11 +60,11 @@ type Handler struct {
 	log      *slog.Logger
 }
 
-// NewHandler serves the registry trees below the layer directories, lowest first.
-// Directories without a tree are passed over. The caller closes the Handler;
+// NewHandler serves the registry trees of layers, lowest first. Directories without
+// a tree are passed over. The caller closes the Handler;
 // after an error o.Release is the caller's to call. ctx carries values only: its
 // end does not stop the handler.
-func NewHandler(ctx context.Context, layers []string, o Options) (*Handler, error) {
+func NewHandler(ctx context.Context, layers []Layer, o Options) (*Handler, error) {
 	if o.Logger == nil {
 		o.Logger = discard()
 	}
@@ -208,7 +208,7 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, c *content) {
 
 func health(w http.ResponseWriter, c *content) {
 	for _, d := range c.layers.roots {
-		if !d.whole() {
+		if !whole(d) {
 			http.Error(w, "a layer is gone or cannot be read", http.StatusServiceUnavailable)
 			return
 		}

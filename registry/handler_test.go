@@ -28,7 +28,7 @@ func newHandler(t testing.TB, o registry.Options, layers ...*registrytest.DiskLa
 		dirs = append(dirs, l.Dir)
 		o.Documents = append(o.Documents, l.Document)
 	}
-	h, err := registry.NewHandler(t.Context(), dirs, o)
+	h, err := registry.NewHandler(t.Context(), registry.Dirs(dirs...), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -338,7 +338,7 @@ func TestOddLayers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h, err := registry.NewHandler(t.Context(), []string{file, good.Dir, link, empty}, registry.Options{})
+	h, err := registry.NewHandler(t.Context(), registry.Dirs(file, good.Dir, link, empty), registry.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -356,7 +356,7 @@ func TestOddLayers(t *testing.T) {
 
 func TestMissingLayer(t *testing.T) {
 	t.Parallel()
-	_, err := registry.NewHandler(t.Context(), []string{filepath.Join(t.TempDir(), "none")}, registry.Options{})
+	_, err := registry.NewHandler(t.Context(), registry.Dirs(filepath.Join(t.TempDir(), "none")), registry.Options{})
 	if err == nil || !strings.Contains(err.Error(), "open registry layer") {
 		t.Errorf("a layer that is not there: %v", err)
 	}

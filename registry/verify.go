@@ -49,14 +49,14 @@ func (m Missing) Unwrap() error { return m.Err }
 
 // Verify checks completeness. Each of references is renamed as the cluster will
 // ask for it, by its digest if it has one. It must resolve, in the union of the
-// layers (directories, lowest first), to a manifest with the right digest, and
+// layers (lowest first), to a manifest with the right digest, and
 // for each platform to its config and layers, all linked in the repository and of
 // the recorded size.
 //
 // Verify reads through distribution's storage, as the handlers do. Blobs other
 // than manifests are not hashed. The references that fail are returned in the
 // order given. The error is about layers that cannot be opened.
-func Verify(ctx context.Context, layers []string, references []ref.Reference, o VerifyOptions) (missing []Missing, err error) {
+func Verify(ctx context.Context, layers []Layer, references []ref.Reference, o VerifyOptions) (missing []Missing, err error) {
 	if o.PrivateRegistry == "" {
 		o.PrivateRegistry = ref.DefaultPrivate
 	}

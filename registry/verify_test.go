@@ -57,7 +57,7 @@ func TestVerifyComplete(t *testing.T) {
 		private := high.Images[0] // by its own name in the private registry
 		private.Registry, private.Repository = ref.DefaultPrivate, naming.Repository(private)
 		references = append(references, private)
-		missing, err := registry.Verify(t.Context(), []string{low.Dir, high.Dir}, references, registry.VerifyOptions{Naming: naming, Platforms: platforms(t, "linux/amd64")})
+		missing, err := registry.Verify(t.Context(), registry.Dirs(low.Dir, high.Dir), references, registry.VerifyOptions{Naming: naming, Platforms: platforms(t, "linux/amd64")})
 		if err != nil || len(missing) != 0 {
 			t.Errorf("%s: %v, %v", naming, missing, err)
 		}
@@ -124,7 +124,7 @@ func TestVerifyFinds(t *testing.T) {
 				tc.harm(t, l.Dir)
 			}
 			references := parseRefs(t, tc.reference)
-			missing, err := registry.Verify(t.Context(), []string{l.Dir}, references, registry.VerifyOptions{Platforms: platforms(t, tc.platforms)})
+			missing, err := registry.Verify(t.Context(), registry.Dirs(l.Dir), references, registry.VerifyOptions{Platforms: platforms(t, tc.platforms)})
 			switch {
 			case err != nil:
 				t.Fatal(err)
@@ -148,7 +148,7 @@ func TestVerifyForeign(t *testing.T) {
 	} {
 		dir := imageWith(t, ocispec.Descriptor{MediaType: ocispec.MediaTypeImageConfig}, []byte(`{}`),
 			ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromString("absent"), Size: 6, URLs: []string{"https://example.com/layer"}})
-		missing, err := registry.Verify(t.Context(), []string{dir}, parseRefs(t, "win"), registry.VerifyOptions{})
+		missing, err := registry.Verify(t.Context(), registry.Dirs(dir), parseRefs(t, "win"), registry.VerifyOptions{})
 		if err != nil || (len(missing) == 0) != complete {
 			t.Errorf("%s: missing %v, %v; complete should be %v", mediaType, missing, err, complete)
 		}
@@ -177,7 +177,7 @@ func TestVerifyPlatform(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := imageWith(t, ocispec.Descriptor{MediaType: tc.mediaType}, []byte(tc.config))
-			missing, err := registry.Verify(t.Context(), []string{dir}, parseRefs(t, "win"), registry.VerifyOptions{Platforms: platforms(t, tc.platforms)})
+			missing, err := registry.Verify(t.Context(), registry.Dirs(dir), parseRefs(t, "win"), registry.VerifyOptions{Platforms: platforms(t, tc.platforms)})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -86,7 +86,7 @@ func checkReport(t *testing.T, file string) {
 
 func serve(t *testing.T, layer *registrytest.DiskLayer) string {
 	t.Helper()
-	h, err := registry.NewHandler(t.Context(), []string{layer.Dir}, registry.Options{Documents: []*tree.Document{layer.Document}})
+	h, err := registry.NewHandler(t.Context(), registry.Dirs(layer.Dir), registry.Options{Documents: []*tree.Document{layer.Document}})
 	if err != nil {
 		t.Fatal(err)
 	}
