@@ -275,7 +275,7 @@ func (pb *platformBuild) writeRegistryLayer(ctx context.Context, doc *tree.Docum
 func (pb *platformBuild) present(docs []*tree.Document) bool {
 	return !slices.ContainsFunc(docs, func(doc *tree.Document) bool {
 		_, id, err := doc.Encode()
-		return err != nil || !tree.Present(pb.b.s.LayerDir(id), doc)
+		return err != nil || !pb.b.s.HasTree(id, doc)
 	})
 }
 

@@ -119,7 +119,7 @@ func TestReplaceWhilePulling(t *testing.T) {
 	if w := do(h, "GET", registry.MetricsPath); w.Code != 200 {
 		t.Error(w.Code)
 	}
-	if err := h.Replace(t.Context(), registry.Dirs(a.Dir + "/none"), o); err == nil {
+	if err := h.Replace(t.Context(), registry.Dirs(a.Dir+"/none"), o); err == nil {
 		t.Error("a layer that is not there was served")
 	}
 	if w := do(h, "GET", path); w.Code != 200 {

@@ -7,6 +7,9 @@
 //	ROOT/locks/, ROOT/tmp/    lock files; unfinished files, and the records of writing processes
 //	ROOT/mounts/              records of mounts
 //
+// The tree of a large registry layer whose blobs are mostly in the trees of other
+// layers is written when files are needed; see Tree.
+//
 // Start with Open. A build puts blobs (PutBlob) and layers (WriteLayer,
 // WriteRegistryLayer), describes them (WriteImage, WriteIndex) and makes the
 // result visible under its names with Commit. Image and Images read it back;

@@ -99,6 +99,13 @@ func (s *Store) export(ctx context.Context, nameOrID string, o ExportOptions, to
 	if err != nil {
 		return err
 	}
+	for _, l := range img.Layers {
+		if l.IsRegistry() && !o.NoRegistry {
+			if _, err := s.Tree(ctx, l.ID); err != nil {
+				return err
+			}
+		}
+	}
 	files, err := s.Rootfs(img.LayerIDs())
 	if err != nil {
 		return err

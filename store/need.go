@@ -51,7 +51,7 @@ func (s *Store) needed(ctx context.Context) (*need, error) {
 		}
 	}
 	for id := range n.layers {
-		if err := s.linked(id, n.blobs); err != nil {
+		if err := s.linked(ctx, id, n.blobs); err != nil {
 			return nil, err
 		}
 	}
@@ -95,8 +95,20 @@ func (n *need) add(other *need) {
 
 // linked adds the blobs that the tree of the registry layer id links to. Their
 // bytes stay on the disk with the links: an image that comes back finds them, and
-// writes no second copy that the links would miss.
-func (s *Store) linked(id digest.Digest, blobs map[digest.Digest]bool) error {
+// writes no second copy that the links would miss. A tree that is not written has
+// the blobs of its document.
+func (s *Store) linked(ctx context.Context, id digest.Digest, blobs map[digest.Digest]bool) error {
+	if s.IsUnwritten(id) {
+		doc, err := s.Document(ctx, id)
+		if err != nil {
+			return err
+		}
+		blobs[id] = true
+		for _, b := range doc.Blobs {
+			blobs[b.Digest] = true
+		}
+		return nil
+	}
 	names, err := fs.Glob(os.DirFS(s.LayerDir(id)), path.Join(tree.Root, "docker/registry/v2/blobs/sha256/*/*"))
 	if err != nil {
 		return err

@@ -54,9 +54,9 @@ func (s *Store) overlayLayer(ctx context.Context, id digest.Digest, userxattr bo
 	if _, err := os.Stat(made); err == nil {
 		return made, nil
 	}
-	dir := s.LayerDir(id)
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return "", ErrNotFound
+	dir, err := s.Tree(ctx, id)
+	if err != nil {
+		return "", err
 	}
 	if has, err := rootfs.HasWhiteouts(dir); err != nil || !has {
 		return dir, err
@@ -83,11 +83,15 @@ func (s *Store) overlayLayer(ctx context.Context, id digest.Digest, userxattr bo
 }
 
 // Rootfs opens the merged tree of the layers, lowest first. The caller closes
-// it. The error wraps ErrNotFound when a layer is not unpacked here.
+// it. The error wraps ErrNotFound when a layer is not unpacked here. A registry
+// tree that is not written is not in it: Tree writes it.
 func (s *Store) Rootfs(ids []digest.Digest) (*rootfs.FS, error) {
-	dirs := make([]string, len(ids))
-	for i, id := range ids {
-		if dirs[i] = s.LayerDir(id); !s.hasLayer(id) {
+	var dirs []string
+	for _, id := range ids {
+		switch {
+		case s.hasLayer(id):
+			dirs = append(dirs, s.LayerDir(id))
+		case !s.IsUnwritten(id):
 			return nil, fmt.Errorf("layer %s: %w", id, ErrNotFound)
 		}
 	}

@@ -28,7 +28,7 @@ func (s *Store) Pin(ctx context.Context, ids []digest.Digest) (release func() er
 	defer func() { err = errors.Join(err, shared.Close()) }()
 	var b strings.Builder
 	for _, id := range ids {
-		if !s.hasLayer(id) {
+		if !s.hasLayer(id) && !s.IsUnwritten(id) {
 			return nil, fmt.Errorf("pin layer %s: %w", id, ErrNotFound)
 		}
 		b.WriteString(id.String() + "\n")

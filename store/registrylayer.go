@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 
 	"github.com/opencontainers/go-digest"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/clusterimage/sealer/image"
 	"github.com/clusterimage/sealer/registry/tree"
@@ -35,7 +34,7 @@ type RegistryDraft struct {
 	s       *Store
 	doc     *tree.Document
 	encoded []byte
-	dir     *lockedDir // nil when the layer is there, and once it is discarded
+	dir     *lockedDir // nil when the tree is there or is not written, and once it is discarded
 }
 
 // DraftRegistryLayer writes all of doc's registry layer that needs no blob. That
@@ -54,10 +53,15 @@ func (s *Store) DraftRegistryLayer(ctx context.Context, doc *tree.Document) (*Re
 	return d, d.prepare(ctx)
 }
 
-func (d *RegistryDraft) prepare(ctx context.Context) (err error) {
-	if d.s.hasLayer(d.ID) {
+func (d *RegistryDraft) prepare(ctx context.Context) error {
+	if d.s.hasLayer(d.ID) || !d.s.writesTree(d.doc) {
 		return nil
 	}
+	return d.write(ctx)
+}
+
+// write writes all of the tree that needs no blob.
+func (d *RegistryDraft) write(ctx context.Context) (err error) {
 	if _, err := d.s.begin(ctx); err != nil {
 		return err
 	}
@@ -85,13 +89,11 @@ func (d *RegistryDraft) Commit(ctx context.Context) (image.Layer, error) {
 
 // publish places the blobs and gives the layer its name.
 func (d *RegistryDraft) publish(ctx context.Context) error {
+	if err := d.s.lacksBlob(d.doc); err != nil {
+		return fmt.Errorf("registry layer %s: %w", d.ID, err)
+	}
 	if d.dir == nil {
 		return nil
-	}
-	for _, b := range d.doc.Blobs {
-		if !d.s.hasSized(ocispec.Descriptor{Digest: b.Digest, Size: b.Size}) {
-			return fmt.Errorf("registry layer %s: blob %s: %w", d.ID, b.Digest, ErrNotFound)
-		}
 	}
 	err := tree.Place(d.dir.Name(), d.doc, func(blob digest.Digest, path string) error {
 		return os.Link(d.s.BlobPath(blob), path)

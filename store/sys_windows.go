@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -83,3 +84,6 @@ func freeSpace(dir string) (int64, error) {
 	}
 	return int64(min(free, math.MaxInt64)), nil
 }
+
+// hasLinks is unknown: every tree is written.
+func hasLinks(fs.FileInfo) bool { return false }

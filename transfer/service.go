@@ -69,7 +69,11 @@ func NewService(ctx context.Context, s *store.Store, chosen Selection, o registr
 	if err != nil {
 		return nil, err
 	}
-	if v.Handler, err = registry.NewHandler(ctx, layerDirs(s, content.layers), o); err != nil {
+	layers, err := trees(ctx, s, content.layers)
+	if err != nil {
+		return nil, errors.Join(err, o.Release())
+	}
+	if v.Handler, err = registry.NewHandler(ctx, layers, o); err != nil {
 		return nil, errors.Join(err, o.Release())
 	}
 	v.served = content
@@ -124,7 +128,11 @@ func (v *Service) Reload(ctx context.Context, users bool) (changed bool, err err
 	if err != nil {
 		return false, err
 	}
-	if err := v.Replace(ctx, layerDirs(v.store, content.layers), o); err != nil {
+	layers, err := trees(ctx, v.store, content.layers)
+	if err == nil {
+		err = v.Replace(ctx, layers, o)
+	}
+	if err != nil {
 		return false, errors.Join(err, o.Release())
 	}
 	v.served = content
@@ -203,10 +211,19 @@ func (v *served) add(im *store.Image) {
 	v.options.PrivateRegistries = append(v.options.PrivateRegistries, im.Config.PrivateRegistry.Name)
 }
 
-func layerDirs(s *store.Store, ids []digest.Digest) []string {
-	dirs := make([]string, len(ids))
+// trees returns the layers as a registry reads them: a registry tree that is not
+// written by its document.
+func trees(ctx context.Context, s *store.Store, ids []digest.Digest) ([]registry.Layer, error) {
+	out := make([]registry.Layer, len(ids))
 	for i, id := range ids {
-		dirs[i] = s.LayerDir(id)
+		if out[i].Dir = s.LayerDir(id); !s.IsUnwritten(id) {
+			continue
+		}
+		doc, err := s.Document(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = registry.Layer{Document: doc, Blob: s.BlobPath}
 	}
-	return dirs
+	return out, nil
 }

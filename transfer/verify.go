@@ -125,7 +125,7 @@ func Gaps(images []*store.Image) []Gap {
 func RegistryLayers(s *store.Store, ids []digest.Digest) []digest.Digest {
 	var out []digest.Digest
 	for _, id := range ids {
-		if _, err := os.Lstat(filepath.Join(s.LayerDir(id), tree.Root)); err == nil {
+		if _, err := os.Lstat(filepath.Join(s.LayerDir(id), tree.Root)); err == nil || s.IsUnwritten(id) {
 			out = append(out, id)
 		}
 	}
@@ -135,7 +135,11 @@ func RegistryLayers(s *store.Store, ids []digest.Digest) []digest.Digest {
 // Lacking returns those of references that the registry layers among ids, lowest
 // first, do not hold with all their content, as registry.Verify does.
 func Lacking(ctx context.Context, s *store.Store, ids []digest.Digest, references []ref.Reference, o registry.VerifyOptions) ([]registry.Missing, error) {
-	return registry.Verify(ctx, layerDirs(s, ids), references, o)
+	layers, err := trees(ctx, s, ids)
+	if err != nil {
+		return nil, err
+	}
+	return registry.Verify(ctx, layers, references, o)
 }
 
 // Scan finds the container images that the files of the image nameOrID ask for,

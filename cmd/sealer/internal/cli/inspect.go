@@ -114,7 +114,8 @@ func (a *app) inspect() *cobra.Command {
 		Short: "Print what an image is made of",
 		Long: `Print what an image is made of: its layers, start commands, arguments, labels
 and the container images inside. A layer lies unpacked in the store, at
-data/overlay2/ID.`,
+data/overlay2/ID. A large registry layer that differs little from another one gets
+its files there when they are needed: by mount, export or RUN.`,
 		Example: `  sealer inspect my-app:v1
   sealer inspect my-app:v1 --images                 # the container images inside, and which file asks for each
   sealer inspect my-app:v1 --format '{{.Spec.ID}}'`,
