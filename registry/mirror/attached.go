@@ -2,7 +2,6 @@ package mirror
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,10 +12,8 @@ import (
 	"sync"
 
 	"github.com/opencontainers/go-digest"
-	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/remote"
 	"github.com/clusterimage/sealer/registry/tree"
@@ -188,32 +185,31 @@ func (e *engine) referrers(ctx context.Context, c *remote.Client, im *Image, d d
 	}
 	tag := tree.AttachmentTag(d)
 	out := Attached{Tag: tag}
-	idx := ocispec.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex}
+	var entries []ocispec.Descriptor
 	for _, child := range list {
 		content, entry, err := e.referrer(ctx, c, at, child)
 		if err != nil {
 			e.note(im, fmt.Errorf("referrer %s: %w", child, err))
 			continue
 		}
-		if slices.ContainsFunc(idx.Manifests, func(m ocispec.Descriptor) bool { return m.Digest == entry.Digest }) {
+		if slices.ContainsFunc(entries, func(m ocispec.Descriptor) bool { return m.Digest == entry.Digest }) {
 			continue
 		}
-		idx.Manifests = append(idx.Manifests, entry)
+		entries = append(entries, entry)
 		out.Manifests = append(out.Manifests, content.Manifests...)
 		out.Blobs = append(out.Blobs, content.Blobs...)
 	}
-	if len(idx.Manifests) == 0 {
+	if len(entries) == 0 {
 		return nil
 	}
-	slices.SortFunc(idx.Manifests, func(a, b ocispec.Descriptor) int { return cmp.Compare(a.Digest, b.Digest) })
-	if out.Descriptor, err = e.putIndex(ctx, idx); err != nil {
+	if out.Descriptor, err = e.putIndex(ctx, entries); err != nil {
 		e.note(im, err)
 		return nil
 	}
 	out.Manifests = append(out.Manifests, out.Descriptor)
 	im.Attached = append(im.Attached, out)
 	var digests []digest.Digest
-	for _, m := range idx.Manifests {
+	for _, m := range entries {
 		digests = append(digests, m.Digest)
 	}
 	return digests
@@ -313,26 +309,15 @@ func (e *engine) referrer(ctx context.Context, c *remote.Client, at ref.Referenc
 	if err != nil {
 		return nil, ocispec.Descriptor{}, err
 	}
-	var m ocispec.Manifest
-	if err := json.Unmarshal(b, &m); err != nil {
-		return nil, ocispec.Descriptor{}, err
-	}
-	if m.Subject == nil || m.Subject.Digest != at.Digest {
-		return nil, ocispec.Descriptor{}, fmt.Errorf("it does not name %s as its subject: %w", at.Digest, remote.ErrUnsupported)
-	}
-	entry := ocispec.Descriptor{MediaType: content.Descriptor.MediaType, Digest: d, Size: int64(len(b)), ArtifactType: m.ArtifactType, Annotations: m.Annotations}
-	if entry.ArtifactType == "" && !platform.IsIndex(entry.MediaType) {
-		entry.ArtifactType = m.Config.MediaType
-	}
-	return content, entry, nil
+	entry, err := ReferrerOf(at.Digest, content.Descriptor.MediaType, b)
+	return content, entry, err
 }
 
-func (e *engine) putIndex(ctx context.Context, idx ocispec.Index) (ocispec.Descriptor, error) {
-	b, err := json.Marshal(idx)
+func (e *engine) putIndex(ctx context.Context, entries []ocispec.Descriptor) (ocispec.Descriptor, error) {
+	desc, b, err := ReferrersIndex(entries)
 	if err != nil {
 		return ocispec.Descriptor{}, err
 	}
-	desc := ocispec.Descriptor{MediaType: idx.MediaType, Digest: digest.FromBytes(b), Size: int64(len(b))}
 	return desc, e.sink.PutBlob(ctx, desc, func(w io.Writer) error { _, err := io.Copy(w, bytes.NewReader(b)); return err })
 }
 
