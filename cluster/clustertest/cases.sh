@@ -273,6 +273,11 @@ case_grow() {
   unset SEALER_SSH_PASSWORD
 }
 
+# pod_started_after_boot: the nginx pod runs, and not by an answer of before.
+pod_started_after_boot() {
+  pod_runs nginx && [ "$(kubectl get pod nginx -o 'jsonpath={.status.containerStatuses[0].restartCount}')" -gt 0 ]
+}
+
 case_alone() {
   step "A machine without systemd, on itself: sealer run IMAGE"
   node_up alone $lab_net.10 plain
@@ -284,7 +289,16 @@ case_alone() {
   echo "   sealer run took $took s"
   node_run alone cat /root/.kube/config > "$LAB/kubeconfig"
   KUBECONFIG=$LAB/kubeconfig PROVE="node_run alone /var/tmp/sealer check --proof" application 1 alone
-  node_run alone /var/tmp/sealer delete --all --yes >"$LAB/delete.log" 2>&1 || { cat "$LAB/delete.log"; fail "delete"; }
+  step "Its power is cut, and comes back"
+  node_kill alone
+  node_up alone
+  must "its services start" node_run alone /var/lib/sealer/data/my-cluster/bin/sealer node start
+  export KUBECONFIG=$LAB/kubeconfig
+  eventually "the pod runs again" pod_started_after_boot
+  eventually "the node is Ready, and the system's pods run" all_ready 1
+  unset KUBECONFIG
+  seconds node_run alone /var/tmp/sealer delete --all --yes >"$LAB/delete.log" 2>&1 || { cat "$LAB/delete.log"; fail "delete"; }
+  echo "   sealer delete took $took s"
   node_run alone rm -rf /root/.kube /root/.sealer
   untouched alone
   node_kill alone

@@ -220,6 +220,7 @@ node_kill() {
   kill -KILL "$p" 2>/dev/null || true
   wait "$(cat "$dir/unshare")" 2>/dev/null || true
   rm -f "$dir/pid" "$dir/unshare"
+  ip link del "v-$1" # the kernel would, some time after its other end
   ip netns del "$1"
 }
 

@@ -89,7 +89,7 @@ func (in Input) kubelet(field string) any { return in.document1("KubeletConfigur
 func checkInit(f *findings) {
 	for _, n := range f.in.Nodes {
 		if n.InitSystem != "systemd" {
-			f.warn(n.Host, "start the services at boot by other means", "process 1 is %s and not systemd: sealer supervises the services itself", n.InitSystem)
+			f.warn(n.Host, "let the machine start them at boot, as in /etc/rc.local: /var/lib/sealer/data/CLUSTER/bin/sealer node start", "process 1 is %s and not systemd: sealer supervises the services itself", n.InitSystem)
 		}
 	}
 }

@@ -33,7 +33,7 @@ untouched() {
 case_twenty() {
   step "20 machines"
   machines 20
-  remember n1 n2 n20
+  remember n1 n2 n3 n20
   step "sealer run, 3 masters and 17 workers"
   seconds runs standin:v1 -m $lab_net.11-$lab_net.13 -n $lab_net.14-$lab_net.30
   echo "   sealer run took $took s: $(tail -n 1 "$LAB/run.log")"
@@ -49,10 +49,118 @@ case_twenty() {
   sealer build -q --scan=off -t shop:v1 "$LAB/app" >/dev/null
   seconds sealer run shop:v1 --pk "$HOME/.ssh/id_ed25519" --no-proof --yes >"$LAB/app.log" 2>&1 || { tail -n 40 "$LAB/app.log"; fail "sealer run of an application"; }
   must "its files are on the first master, and its command ran, in $took s" test "$(tail -n 1 "$LAB/nodes/n1/var/log/guest")" = 1048576
+  step "A master leaves"
+  must "a worker knows it" knows n20 $lab_net.13
+  seconds sealer delete -m $lab_net.13 --pk "$HOME/.ssh/id_ed25519" --yes >"$LAB/delete.log" 2>&1 || { cat "$LAB/delete.log"; fail "a master leaves"; }
+  echo "   sealer delete took $took s"
+  untouched n3
+  must "nobody knows it any more" sh -c "! grep -rqF $lab_net.13 '$LAB/ram/n1/upper/etc/hosts' '$LAB/ram/n20/upper/etc' '$LAB/nodes/n20/var/lib/sealer/data/my-cluster/masters'"
   step "sealer delete --all"
   seconds deletes
   echo "   sealer delete took $took s"
   untouched n1 n2 n20
+}
+
+knows() { grep -qF "$2" "$LAB/ram/$1/upper/etc/hosts" && grep -rqF "$2" "$LAB/ram/$1/upper/etc/containerd/certs.d"; }
+
+# applied NODE...: what the state of the machines is made of, but for times, keys
+# and certificates, which differ from run to run.
+applied() {
+  local n
+  for n; do
+    state "$n" | grep -vE 'pki/|/journal |/saved/|/lib/sealer/(lock|tmp/|image/index)|sealer-registry|\.log |\.pid |process |/rootfs/[0-9a-f]+/etc/(ca|admin)' | sed "s/^/$n /"
+  done
+}
+
+# end_of_run NAME COMMAND...: the same command ends a run that was disturbed, by
+# itself, and the machines are as after one that was not.
+end_of_run() {
+  local name=$1
+  shift
+  runs standin:v1 "${where[@]}" || fail "$name: the same command goes on"
+  applied "${all[@]}" > "$LAB/state.now"
+  diff "$LAB/state.whole" "$LAB/state.now" > "$LAB/state.diff" || { head -n 20 "$LAB/state.diff"; fail "$name: the machines are as after a run without it"; }
+  for n in "${all[@]}"; do
+    [ ! -s "$LAB/nodes/$n/var/log/faults" ] || { cat "$LAB/nodes/$n/var/log/faults"; fail "$name: no two kubeadm at once on $n"; }
+    rm -f "$LAB/nodes/$n/var/log/"{faults,kubeadm,guest}
+  done
+  deletes
+  untouched "${all[@]}" >/dev/null
+  echo "   ok: $name: the same command ends in the same state, and delete leaves nothing"
+}
+
+# disturbed STEPS COMMAND...: begins a run, and after so many steps the command.
+# The run is over when disturbed returns, whatever became of it.
+disturbed() {
+  local pid steps=$1
+  shift
+  sealer run standin:v1 "${where[@]}" --pk "$HOME/.ssh/id_ed25519" --kubeconfig "$LAB/kubeconfig" --no-proof --yes $skip --progress json >"$LAB/disturbed.log" 2>&1 &
+  pid=$!
+  until [ "$(grep -c '"type":"done"' "$LAB/disturbed.log")" -ge "$steps" ]; do
+    kill -0 $pid 2>/dev/null || break
+    sleep 0.05
+  done
+  "$@" $pid
+  wait $pid 2>/dev/null || true
+}
+
+engine_dies() { kill -KILL "$1" 2>/dev/null || true; }
+# programs_die ENGINE: sealer on all machines at once, and here.
+programs_die() {
+  local n p
+  for n in "${all[@]}"; do
+    for p in $(node_run "$n" ps -e -o pid=,args= | awk '/sealer-[0-9a-f]+ .*node/ && !/supervise|balance|registry/ {print $1}'); do
+      node_run "$n" kill -KILL "$p" 2>/dev/null || true
+    done
+  done
+  engine_dies "$1"
+}
+machines_die() { # machines_die ENGINE: the power of three of five machines fails
+  local n
+  for n in n2 n4 n5; do node_kill $n; done
+  engine_dies "$1"
+  for n in n2 n4 n5; do node_up $n 0; done
+}
+cable_cut() { # cable_cut ENGINE: two machines are out of reach, until the run has given up
+  ip link set v-n2 down
+  ip link set v-n4 down
+  wait "$1" 2>/dev/null || true
+  ip link set v-n2 up
+  ip link set v-n4 up
+}
+
+case_cut() {
+  local where=(-m "$lab_net.11-$lab_net.12" -n "$lab_net.13-$lab_net.15") all=(n1 n2 n3 n4 n5) at n
+  step "Five machines, and a run that nothing disturbs"
+  machines 5
+  remember "${all[@]}"
+  seconds runs standin:v1 "${where[@]}"
+  echo "   sealer run took $took s"
+  applied "${all[@]}" > "$LAB/state.whole"
+  must "the state that is compared is not empty" test "$(wc -l < "$LAB/state.whole")" -gt 100
+  for n in "${all[@]}"; do rm -f "$LAB/nodes/$n/var/log/"{kubeadm,guest}; done
+  deletes
+  untouched "${all[@]}"
+  for at in ${STEPS:-2 15 30 45 60 75}; do
+    step "After $at steps"
+    disturbed "$at" engine_dies
+    end_of_run "sealer dies"
+    disturbed "$at" programs_die
+    end_of_run "sealer dies everywhere"
+    disturbed "$at" machines_die
+    end_of_run "three machines lose their power"
+    disturbed "$at" cable_cut
+    end_of_run "the cable of two machines is cut"
+  done
+  step "A full disk"
+  mkdir -p "$LAB/nodes/n3/var/lib/sealer"
+  # room for sealer itself, and for half of the image
+  node_run n3 mount -t tmpfs -o "size=$(($(stat -c %s "$(command -v sealer)") + (600 << 10)))" tmpfs /var/lib/sealer
+  if runs standin:v1 "${where[@]}" >"$LAB/full.log" 2>&1; then fail "a run with a full disk fails"; fi
+  must "the failure names the machine and the reason" grep -qE "$lab_net.13.*(no space left|free)" "$LAB/run.log"
+  node_run n3 umount -l /var/lib/sealer
+  rm -rf "$LAB/nodes/n3/var/lib/sealer"
+  end_of_run "the disk has room again"
 }
 
 case_shell() {

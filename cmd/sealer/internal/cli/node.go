@@ -27,7 +27,7 @@ func (a *app) node() *cobra.Command {
 		RunE:   func(cmd *cobra.Command, _ []string) error { return a.serveNode(cmd.Context(), machine) },
 	}
 	cmd.Flags().StringVar(&machine, "machine", "/", "the `directory` that is the machine's root")
-	cmd.AddCommand(a.nodeSupervise(), a.nodeBalance())
+	cmd.AddCommand(a.nodeSupervise(), a.nodeBalance(), a.nodeStart())
 	return cmd
 }
 
@@ -84,5 +84,19 @@ func (a *app) nodeBalance() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&b.Listen, "listen", "127.0.0.1:6443", "`address` to listen on")
 	cmd.Flags().StringVar(&b.File, "file", "", "the `file` with the masters, host:port a line")
+	return cmd
+}
+
+func (a *app) nodeStart() *cobra.Command {
+	var machine string
+	cmd := &cobra.Command{
+		Use:   "start",
+		Short: "Start the services of the clusters on this machine, where there is no systemd to do it at boot",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return node.StartUnits(cmd.Context(), machine, func(unit string) { printf(a.Out, "%s runs\n", unit) })
+		},
+	}
+	cmd.Flags().StringVar(&machine, "machine", "/", "the `directory` that is the machine's root")
 	return cmd
 }
