@@ -230,7 +230,7 @@ func (e *engine) execute(ctx context.Context, p *plan.Plan, img *source) (*Repor
 	if err != nil {
 		return r, err
 	}
-	r.Plan = remaining(p, done)
+	r.Plan = remaining(p, done, e.state.owed())
 	if e.DryRun {
 		return r, nil
 	}
@@ -257,10 +257,10 @@ func (e *engine) execute(ctx context.Context, p *plan.Plan, img *source) (*Repor
 
 // remaining is the plan without the steps that are done or not wanted. The waits
 // after a step that is left are left, too.
-func remaining(p *plan.Plan, done map[string]bool) *plan.Plan {
+func remaining(p *plan.Plan, done, owed map[string]bool) *plan.Plan {
 	count := len(done)
 	left := map[string]bool{}
-	for _, s := range needed(p.Without(done)).Steps {
+	for _, s := range needed(p.Without(done), owed).Steps {
 		left[s.ID] = true
 	}
 	settled := map[string]bool{}
@@ -274,13 +274,14 @@ func remaining(p *plan.Plan, done map[string]bool) *plan.Plan {
 }
 
 // needed drops the admission of new machines when nobody joins, and the plugins
-// of joining unless somebody joins a cluster that runs.
-func needed(p *plan.Plan) *plan.Plan {
+// of joining unless somebody joins a cluster that runs, or an earlier run owes
+// them.
+func needed(p *plan.Plan, owed map[string]bool) *plan.Plan {
 	runs := !slices.ContainsFunc(p.Steps, func(s plan.Step) bool { return s.Kind == "kubeadm.init" })
 	joins := slices.ContainsFunc(p.Steps, func(s plan.Step) bool { return s.Kind == "kubeadm.join" })
 	drop := map[string]bool{}
 	for _, s := range p.Steps {
-		if s.Kind == "kubeadm.admit" && !joins || plan.Joining(s.Phase) && !(runs && joins) {
+		if s.Kind == "kubeadm.admit" && !joins || plan.Joining(s.Phase) && !(runs && joins) && !owed[s.ID] {
 			drop[s.ID] = true
 		}
 	}

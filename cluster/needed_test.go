@@ -13,11 +13,13 @@ func TestNeeded(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		kinds, want []string
+		owed        map[string]bool // by a run that died after the machines had joined
 	}{
-		{[]string{"kubeadm.init", "before", "kubeadm.admit", "kubeadm.join", "after"}, []string{"kubeadm.init", "kubeadm.admit", "kubeadm.join"}},
-		{[]string{"before", "kubeadm.admit", "kubeadm.join", "after"}, []string{"before", "kubeadm.admit", "kubeadm.join", "after"}},
-		{[]string{"before", "kubeadm.admit", "after"}, nil},
-		{[]string{"kubeadm.init", "before", "kubeadm.admit", "after"}, []string{"kubeadm.init"}},
+		{[]string{"kubeadm.init", "before", "kubeadm.admit", "kubeadm.join", "after"}, []string{"kubeadm.init", "kubeadm.admit", "kubeadm.join"}, nil},
+		{[]string{"before", "kubeadm.admit", "kubeadm.join", "after"}, []string{"before", "kubeadm.admit", "kubeadm.join", "after"}, nil},
+		{[]string{"before", "kubeadm.admit", "after"}, nil, nil},
+		{[]string{"kubeadm.admit", "after"}, []string{"after"}, map[string]bool{"after": true}},
+		{[]string{"kubeadm.init", "before", "kubeadm.admit", "after"}, []string{"kubeadm.init"}, nil},
 	} {
 		p := &plan.Plan{}
 		for _, k := range c.kinds {
@@ -31,7 +33,7 @@ func TestNeeded(t *testing.T) {
 			p.Steps = append(p.Steps, s)
 		}
 		var got []string
-		for _, s := range needed(p).Steps {
+		for _, s := range needed(p, c.owed).Steps {
 			got = append(got, s.Kind)
 		}
 		if !slices.Equal(got, c.want) {
@@ -60,7 +62,7 @@ func TestRemaining(t *testing.T) {
 		for _, id := range c.done {
 			done[id] = true
 		}
-		r := remaining(p, done)
+		r := remaining(p, done, nil)
 		var got []string
 		for _, s := range r.Steps {
 			got = append(got, s.ID)

@@ -95,7 +95,7 @@ func (e *engine) judge(ctx context.Context, img *source, seen []plan.Node) (_ pr
 			}
 		}
 		in.File.Kubeadm = append(slices.Clone(in.File.Kubeadm), docs...)
-		in.Archs, in.Kubernetes = []string{img.Arch}, img.Kubernetes
+		in.Archs, in.Kubernetes, in.References = []string{img.Arch}, img.Kubernetes, img.References
 		if !skips(in.File, preflight.ImagesCheck) && seen[0].Arch == img.Arch { // else the check arch tells
 			if in.Images, err = e.lacking(ctx, img, seen); err != nil {
 				return preflight.Report{}, err

@@ -64,6 +64,27 @@ func (s state) keepPlan(p *plan.Plan) error {
 	return s.write(planFile, b.Bytes())
 }
 
+// owed are the plugins of joining, by the IDs of their steps, that the plan of the
+// last run has. Their machines may have joined before it died: nothing else tells
+// that the plugins are wanted. A plan that cannot be read owes none.
+func (s state) owed() map[string]bool {
+	b, err := os.ReadFile(filepath.Join(s.dir, planFile))
+	if err != nil {
+		return nil
+	}
+	var p plan.Plan
+	if err := json.Unmarshal(b, &p); err != nil {
+		return nil
+	}
+	out := map[string]bool{}
+	for _, step := range p.Steps {
+		if plan.Joining(step.Phase) {
+			out[step.ID] = true
+		}
+	}
+	return out
+}
+
 // Known returns the Clusterfile of a cluster that the engine has made. The error
 // wraps fs.ErrNotExist when it knows no such cluster.
 func Known(dir, name string) (*spec.File, error) {

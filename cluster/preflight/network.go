@@ -72,6 +72,9 @@ func (in Input) Reached(n Node) (ports []plan.Port, from func(p plan.Port, host 
 			ports = append(ports, p)
 		}
 	}
+	if !n.Ours { // elsewhere the network itself has them
+		ports = append(ports, in.podNetwork()...)
+	}
 	master := map[string]bool{}
 	for _, n := range in.Nodes {
 		master[n.Host] = n.Master
@@ -108,14 +111,17 @@ func checkPorts(f *findings) {
 // checkMatrix tells once of all ports of a node that another cannot reach for one
 // cause.
 func checkMatrix(f *findings) {
-	type pair struct{ from, to, cause string }
+	type pair struct {
+		from, to, cause string
+		pods            bool
+	}
 	ports := map[pair][]string{}
 	var order []pair
 	for _, l := range f.in.Links {
 		if l.Cause == "" {
 			continue
 		}
-		p := pair{l.From, l.To, l.Cause}
+		p := pair{l.From, l.To, l.Cause, strings.HasPrefix(l.Port.For, forPods)}
 		if ports[p] == nil {
 			order = append(order, p)
 		}
@@ -123,6 +129,10 @@ func checkMatrix(f *findings) {
 	}
 	for _, p := range order {
 		list := strings.Join(ports[p], ", ")
+		if p.pods {
+			f.warn(p.from, "open them, where the pod network of the image uses them", "it does not reach %s of %s, which is for pods: %s", list, p.to, p.cause)
+			continue
+		}
 		if p.from == p.to {
 			f.fail(p.to, "", "%s: %s", list, p.cause)
 			continue

@@ -24,6 +24,8 @@ type Input struct {
 	// Kubernetes is the version that the image brings, as v1.33.2; "" when not
 	// known.
 	Kubernetes string
+	// References are the container images inside, which tell the pod network.
+	References []string
 	// Images says which images the image's kubeadm wants and the image lacks; nil
 	// when that was not asked for.
 	Images *Wanted
