@@ -16,7 +16,6 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/ignore"
-	"helm.sh/helm/v3/pkg/strvals"
 )
 
 // A source is a chart as it lies in the rootfs.
@@ -114,16 +113,18 @@ func (s *scanner) readCharts(paths []string) error {
 		if below {
 			fsys = s.o.Rootfs
 		}
+		if s.skim(fsys, p) {
+			sources = append(sources, &source{fsys: fsys, path: p, below: below})
+			continue
+		}
 		c, err := s.loadChart(fsys, p, below)
 		if err != nil {
-			s.fault(fault{file: p, err: fmt.Errorf("load chart: %w", err)})
-			s.res.Charts = append(s.res.Charts, Chart{Path: p, Error: err.Error()})
+			s.notLoaded(p, err)
 			continue
 		}
 		if c == nil {
 			continue
 		}
-		s.res.Files += len(c.files)
 		sources = append(sources, c)
 		s.definitions(c)
 		for _, f := range c.files {
@@ -137,10 +138,12 @@ func (s *scanner) readCharts(paths []string) error {
 		if c.chart == nil {
 			again, err := s.loadChart(c.fsys, c.path, c.below)
 			if err != nil || again == nil {
-				return fmt.Errorf("load chart %s: it changed while it was read: %w", c.path, cmp.Or(err, fs.ErrNotExist))
+				s.notLoaded(c.path, cmp.Or(err, fs.ErrNotExist))
+				continue
 			}
 			*c = *again
 		}
+		s.res.Files += len(c.files)
 		if err := s.renderReleases(c, releases[c.path]); err != nil {
 			return err
 		}
@@ -149,14 +152,77 @@ func (s *scanner) readCharts(paths []string) error {
 	return s.ctx.Err()
 }
 
+func (s *scanner) notLoaded(name string, err error) {
+	s.fault(fault{file: name, err: fmt.Errorf("load chart: %w", err)})
+	s.res.Charts = append(s.res.Charts, Chart{Path: name, Error: err.Error()})
+}
+
+// skim notes the API versions that the CRDs of a chart's directory bring without
+// loading the chart, and reports whether that was all: a chart with archives in it,
+// or with dependencies that are to be added, is loaded.
+func (s *scanner) skim(fsys fs.FS, dir string) bool {
+	var definitions []string
+	err := fs.WalkDir(fsys, dir, func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "templates" || d.Name() == "files"):
+			return fs.SkipDir
+		case d.Type().IsRegular() && isArchive(name), d.Name() == chartFile && !carriesAll(fsys, name), d.Name() == "requirements.yaml":
+			return errSkim
+		case d.Type().IsRegular() && path.Base(path.Dir(name)) == "crds", d.Type().IsRegular() && strings.Contains(name[len(dir):], "/crds/"):
+			definitions = append(definitions, name)
+		}
+		return s.ctx.Err()
+	})
+	if err != nil {
+		return false
+	}
+	for _, name := range definitions {
+		data, err := readLimited(fsys, name, maxChart)
+		if err != nil {
+			return false
+		}
+		if bytes.Contains(data, []byte("CustomResourceDefinition")) {
+			s.definitionsIn(data)
+		}
+	}
+	return true
+}
+
+var errSkim = errors.New("it must be loaded")
+
+// carriesAll reports whether the charts that a Chart.yaml depends on lie in the
+// directory charts beside it.
+func carriesAll(fsys fs.FS, name string) bool {
+	data, err := readLimited(fsys, name, maxDocument)
+	if err != nil {
+		return false
+	}
+	n, err := parseYAML(data)
+	if err != nil {
+		return false
+	}
+	for _, d := range items(get(n, "dependencies")) {
+		if in := path.Join(path.Dir(name), "charts", text(d, "name")); !fs.ValidPath(in) || !isChart(fsys, in) {
+			return false
+		}
+	}
+	return true
+}
+
 // definitions notes the API versions that the CRDs of a chart bring.
 func (s *scanner) definitions(c *source) {
 	for _, crd := range c.chart.CRDObjects() {
-		docs, _ := documents(crd.File.Data)
-		for _, d := range docs {
-			if text(d.node, "kind") == "CustomResourceDefinition" {
-				s.definition(d.node)
-			}
+		s.definitionsIn(crd.File.Data)
+	}
+}
+
+func (s *scanner) definitionsIn(data []byte) {
+	docs, _ := documents(data)
+	for _, d := range docs {
+		if text(d.node, "kind") == "CustomResourceDefinition" {
+			s.definition(d.node)
 		}
 	}
 }
@@ -247,151 +313,6 @@ func (s *scanner) chartFiles(fsys fs.FS, dir string) ([]*loader.BufferedFile, er
 		return nil
 	})
 	return files, err
-}
-
-// values returns the values that lie over a chart's defaults: those of the
-// start command, or without one the overlays beside the chart; then those of
-// the options.
-func (s *scanner) values(c *source, r release) (map[string]any, error) {
-	out := map[string]any{}
-	name, base := c.chart.Name(), chartBase(c.path)
-	if r.plain {
-		if err := c.overlays(out, s.usedValues); err != nil {
-			return nil, err
-		}
-	} else if err := c.inside(r.inChart, out); err != nil {
-		return nil, err
-	} else if err := r.apply(s.rootfs(), out); err != nil {
-		return nil, err
-	}
-	for _, key := range chartNames(name, base) {
-		if err := overlay(out, s.o.Values[key]); err != nil {
-			return nil, fmt.Errorf("values for %s: %w", key, err)
-		}
-		for _, set := range s.o.Set {
-			if rest, ok := strings.CutPrefix(set, key+"."); ok {
-				if err := strvals.ParseInto(rest, out); err != nil {
-					return nil, fmt.Errorf("set %s: %w", set, err)
-				}
-			}
-		}
-	}
-	return out, nil
-}
-
-// inside puts values files of the chart itself over out.
-func (c *source) inside(names []string, out map[string]any) error {
-	for _, name := range names {
-		i := slices.IndexFunc(c.files, func(f *loader.BufferedFile) bool { return f.Name == path.Clean(name) })
-		if i < 0 {
-			return fmt.Errorf("values %s: %w", name, fs.ErrNotExist)
-		}
-		if err := overlay(out, c.files[i].Data); err != nil {
-			return fmt.Errorf("values %s: %w", name, err)
-		}
-	}
-	return nil
-}
-
-// overlays puts the values files beside a chart over out, and notes them in used.
-func (c *source) overlays(out map[string]any, used map[string]bool) error {
-	name, base, dir := c.chart.Name(), chartBase(c.path), path.Dir(c.path)
-	seen := map[string]bool{}
-	for _, f := range []string{path.Join(dir, base+".values.yaml"), path.Join(dir, name+".values.yaml"),
-		path.Join(dir, name, "values.sealer.yaml"), path.Join(dir, base, "values.sealer.yaml")} {
-		if seen[f] {
-			continue
-		}
-		seen[f] = true
-		data, err := readLimited(c.fsys, f, maxFile)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err == nil {
-			err = overlay(out, data)
-		}
-		if err != nil {
-			return fmt.Errorf("values %s: %w", f, err)
-		}
-		used[f] = true
-	}
-	return nil
-}
-
-// chartBase is the name of a chart's directory, or of its archive without the
-// ending.
-func chartBase(name string) string {
-	return strings.TrimSuffix(strings.TrimSuffix(path.Base(name), ".tgz"), ".tar.gz")
-}
-
-// chartNames are the names that a user may call a chart by.
-func chartNames(name, base string) []string {
-	if name == base {
-		return []string{name}
-	}
-	return []string{base, name}
-}
-
-func overlay(dst map[string]any, data []byte) error {
-	if len(data) == 0 {
-		return nil
-	}
-	if _, err := parseYAML(data); err != nil {
-		return err
-	}
-	v, err := chartutil.ReadValues(data)
-	if err != nil {
-		return err
-	}
-	merged := chartutil.CoalesceTables(v.AsMap(), dst)
-	clear(dst)
-	for k, v := range merged {
-		dst[k] = v
-	}
-	return nil
-}
-
-// ErrNoChart is wrapped by the fault of a value (Options.Values, Options.Set)
-// for a chart that is not there.
-var ErrNoChart = errors.New("no chart of that name")
-
-// unknownCharts makes a fault of each setting for a chart that is not there:
-// the chart that was meant would be rendered without it.
-func (s *scanner) unknownCharts() {
-	var names []string
-	for _, c := range s.res.Charts {
-		names = append(names, chartBase(c.Path))
-	}
-	slices.Sort(names)
-	there := "there is none here"
-	if len(names) > 0 {
-		there = "here are " + strings.Join(slices.Compact(names), ", ")
-	}
-	known := func(key string) bool {
-		for _, c := range s.res.Charts {
-			if key == c.Name || key == chartBase(c.Path) {
-				return true
-			}
-		}
-		return false
-	}
-	for _, key := range slices.Sorted(maps.Keys(s.o.Values)) {
-		if !known(key) {
-			s.fault(fault{file: "--values " + key, err: fmt.Errorf("%w: %s", ErrNoChart, there), hard: true})
-		}
-	}
-	for _, set := range s.o.Set {
-		matched := false
-		for i, c := range set {
-			if c == '=' {
-				break
-			}
-			matched = matched || c == '.' && known(set[:i])
-		}
-		if !matched {
-			s.fault(fault{file: "--set " + set, err: fmt.Errorf("%w, want NAME.key=value: %s", ErrNoChart, there), hard: true})
-		}
-	}
 }
 
 // chartNode returns a value as nodes, for the rules that read values; numbers

@@ -84,26 +84,43 @@ func splitYAML(data []byte) []chunk {
 	return append(out, chunk{data[start:], startLine})
 }
 
-// helmSeparator divides the documents of a rendering, as Helm's
-// releaseutil.SplitManifests does: "---" at the start of a line, whatever
-// follows.
-var helmSeparator = regexp.MustCompile(`(?:^|\s*\n)---\s*`)
-
 // splitHelm cuts the rendering of a template as Helm does before it hands the
-// documents to the cluster.
+// documents to the cluster (releaseutil.SplitManifests): at "---" at the start of a
+// line, whatever follows, with the white space around it. A line break that
+// belongs to one separator does not begin the next.
 func splitHelm(data []byte) []chunk {
 	var out []chunk
 	start, line := 0, 0
-	for _, at := range append(helmSeparator.FindAllIndex(data, -1), []int{len(data), len(data)}) {
-		part := data[start:at[0]]
-		if len(bytes.TrimSpace(part)) > 0 {
+	cut := func(from, to int) { // the separator
+		if part := data[start:from]; len(bytes.TrimSpace(part)) > 0 {
 			out = append(out, chunk{part, line})
 		}
-		line += bytes.Count(data[start:at[1]], []byte{'\n'})
-		start = at[1]
+		line += bytes.Count(data[start:to], []byte{'\n'})
+		start = to
 	}
+	for at := 0; ; {
+		i := bytes.Index(data[at:], []byte("---"))
+		if i < 0 {
+			break
+		}
+		at += i
+		from := at
+		for from > start && isSpace(data[from-1]) {
+			from--
+		}
+		if at > 0 && (from == at || data[at-1] != '\n') {
+			at++
+			continue
+		}
+		for at += 3; at < len(data) && isSpace(data[at]); at++ {
+		}
+		cut(from, at)
+	}
+	cut(len(data), len(data))
 	return out
 }
+
+func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f' }
 
 func isMarker(l []byte) bool {
 	if !bytes.HasPrefix(l, []byte("---")) {

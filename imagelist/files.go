@@ -37,7 +37,9 @@ func readLimited(fsys fs.FS, name string, limit int64) (data []byte, err error) 
 	if info.Size() > limit {
 		return nil, fmt.Errorf("%d bytes, at most %d are read", info.Size(), limit)
 	}
-	data, err = io.ReadAll(io.LimitReader(f, limit+1))
+	buf := bytes.NewBuffer(make([]byte, 0, info.Size()+bytes.MinRead)) // it grows only if the file does
+	_, err = buf.ReadFrom(io.LimitReader(f, limit+1))
+	data = buf.Bytes()
 	if err == nil && int64(len(data)) > limit {
 		err = fmt.Errorf("more than the %d bytes that are read", limit)
 	}

@@ -199,6 +199,9 @@ var hugeCount = regexp.MustCompile(`\b(?:until|untilStep|seq|repeat|indent|ninde
 // which the engine would make before the first of them is rendered.
 func endlessLoop(ch *chart.Chart) error {
 	for _, t := range ch.Templates {
+		if !hasLongNumber(t.Data) {
+			continue // nearly all, and the expression is slow
+		}
 		if m := hugeCount.FindIndex(t.Data); m != nil {
 			line := 1 + bytes.Count(t.Data[:m[0]], []byte{'\n'})
 			return fmt.Errorf("%w: %s:%d: %q", errRunaway, t.Name, line, t.Data[m[0]:m[1]])
@@ -210,6 +213,19 @@ func endlessLoop(ch *chart.Chart) error {
 		}
 	}
 	return nil
+}
+
+// hasLongNumber reports whether a text has eight digits in a row.
+func hasLongNumber(text []byte) bool {
+	run := 0
+	for _, c := range text {
+		if c < '0' || c > '9' {
+			run = 0
+		} else if run++; run == 8 {
+			return true
+		}
+	}
+	return false
 }
 
 func heapBytes() uint64 {
@@ -326,14 +342,20 @@ var dependencyGap = cause{Open, "dependency", "a declared dependency that is mis
 // chart does not carry. Helm refuses such a chart; the images of the
 // dependency cannot be known.
 func (s *scanner) missingDependencies(c *source, vals map[string]any) {
+	var missing []*chart.Dependency
+	for _, d := range c.chart.Metadata.Dependencies {
+		if d != nil && !slices.ContainsFunc(c.chart.Dependencies(), func(ch *chart.Chart) bool { return ch.Name() == d.Name }) {
+			missing = append(missing, d)
+		}
+	}
+	if len(missing) == 0 {
+		return
+	}
 	all, err := chartutil.CoalesceValues(c.chart, vals)
 	if err != nil {
 		return
 	}
-	for _, d := range c.chart.Metadata.Dependencies {
-		if d == nil || slices.ContainsFunc(c.chart.Dependencies(), func(ch *chart.Chart) bool { return ch.Name() == d.Name }) {
-			continue
-		}
+	for _, d := range missing {
 		if off := conditionOff(d.Condition, all); off {
 			s.warn("%s: the dependency %s is declared, not in charts/, and switched off by %s", c.path, d.Name, d.Condition)
 			continue
