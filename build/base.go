@@ -15,6 +15,7 @@ import (
 	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/remote"
+	"github.com/clusterimage/sealer/registry/sign"
 	"github.com/clusterimage/sealer/registry/tree"
 	"github.com/clusterimage/sealer/store"
 	"github.com/clusterimage/sealer/transfer"
@@ -37,6 +38,9 @@ func (pb *platformBuild) findBase(ctx context.Context, from *kubefile.From) (*st
 	if err != nil {
 		// It may still be the ID of an image without a name.
 		if im, idErr := pb.b.s.Image(ctx, from.Image, &p); idErr == nil {
+			if err := pb.b.signed(ctx, im, nil); err != nil {
+				return nil, pb.fault(from, err.Error(), baseFix(err, from.Image), err)
+			}
 			return im, nil
 		}
 		return nil, pb.fault(from, err.Error(), "FROM IMAGE or FROM scratch", err)
@@ -46,6 +50,9 @@ func (pb *platformBuild) findBase(ctx context.Context, from *kubefile.From) (*st
 		return nil, pb.fault(from, err.Error(), "run sealer build --lock", err)
 	}
 	im, err := pb.b.base(ctx, from.Image, pinned, p)
+	if err == nil {
+		err = pb.b.signed(ctx, im, &name)
+	}
 	if err != nil {
 		return nil, pb.fault(from, err.Error(), baseFix(err, from.Image), err)
 	}
@@ -59,6 +66,9 @@ var errUnasked = errors.New("it was not asked for")
 var errNotHere = errors.New("it is not in the store, and it may not be pulled")
 
 func baseFix(err error, image string) string {
+	if errors.Is(err, sign.ErrSignature) {
+		return "sign it with sealer push --sign-by, or take the key that it is signed with"
+	}
 	if errors.Is(err, errNotHere) {
 		return "build or load it first, or allow the pull"
 	}
@@ -89,12 +99,31 @@ func (b *builder) base(ctx context.Context, written string, name ref.Reference, 
 		want = append(slices.Clone(want), p)
 	}
 	b.step("pull " + name.Familiar())
-	desc, err := transfer.Pull(ctx, b.s, b.c, name, remote.PullOptions{Platforms: want, Progress: b.transfer})
+	o := remote.PullOptions{Platforms: want, Progress: b.transfer}
+	var desc ocispec.Descriptor
+	var err error
+	if b.o.VerifyKey != nil {
+		desc, err = transfer.PullSigned(ctx, b.s, b.c, name, b.o.VerifyKey, o)
+	} else {
+		desc, err = transfer.Pull(ctx, b.s, b.c, name, o)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("pull %s: %w", name.Familiar(), err)
 	}
 	b.pulled[name] = true
 	return b.s.Image(ctx, desc.Digest.Encoded(), &p)
+}
+
+// signed checks that the key of the options has signed a base: by the signatures
+// that the store keeps, else by those in the repository of name, which may be nil.
+func (b *builder) signed(ctx context.Context, im *store.Image, name *ref.Reference) error {
+	switch {
+	case b.o.VerifyKey == nil:
+		return nil
+	case name == nil || b.o.Offline || b.o.Pull == PullNever:
+		return transfer.CheckKept(b.s, b.o.VerifyKey, im.ID)
+	}
+	return transfer.CheckSignature(ctx, b.s, b.c, b.o.VerifyKey, im.ID, *name)
 }
 
 // inherit begins the config with the base's.

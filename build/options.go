@@ -13,6 +13,7 @@ import (
 	"github.com/clusterimage/sealer/registry/mirror"
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/remote"
+	"github.com/clusterimage/sealer/registry/sign"
 	"github.com/clusterimage/sealer/registry/tree"
 )
 
@@ -75,17 +76,19 @@ type Options struct {
 	PrivateRegistry string      // private registry; "" is ref.DefaultPrivate
 	Naming          tree.Naming // of mirrored images there
 
-	Scan            string   // discovery: auto ("" too), sealer or off
-	ImageLists      []string // files: lists of images, beside manifests/imageList
-	AuthLists       []string // files in the form of imageListWithAuth.yaml
-	IgnoredLists    []string // files: images not to mirror
-	KubeVersion     string   // that charts are rendered for; "" is found
-	IncludeOptional bool     // mirror images of low confidence, too
-	FetchCharts     bool     // bring dependencies that charts do not carry, and charts that objects name
-	ChartProbe      bool     // look behind the charts' switches that are off, too
-	ScanLenient     bool     // faults of charts and manifests are gaps
-	AllowGaps       bool     // open gaps fail nothing; they are recorded
-	Strict          bool     // doubtful gaps are open ones
+	Scan         string   // discovery: auto ("" too), sealer or off
+	ImageLists   []string // files: lists of images, beside manifests/imageList
+	AuthLists    []string // files in the form of imageListWithAuth.yaml
+	IgnoredLists []string // files: images not to mirror
+	KubeVersion  string   // that charts are rendered for; "" is found
+	// VerifyKey must have signed the image of FROM; nil asks for no signature.
+	VerifyKey       *sign.Verifier
+	IncludeOptional bool // mirror images of low confidence, too
+	FetchCharts     bool // bring dependencies that charts do not carry, and charts that objects name
+	ChartProbe      bool // look behind the charts' switches that are off, too
+	ScanLenient     bool // faults of charts and manifests are gaps
+	AllowGaps       bool // open gaps fail nothing; they are recorded
+	Strict          bool // doubtful gaps are open ones
 
 	ChartValues map[string][]byte // values files for charts, by chart name
 	ChartSet    []string          // NAME.key=value for charts

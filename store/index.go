@@ -197,9 +197,12 @@ func timesOf(d ocispec.Descriptor) times {
 // there already; one that came and is built here now was built now.
 func setName(idx *ocispec.Index, name string, desc ocispec.Descriptor, now times) {
 	known := false
+	signatures, _ := signaturesIn(desc) // of an archive; a damaged list is none
 	for _, d := range idx.Manifests {
 		if d.Digest == desc.Digest {
 			known = true
+			list, _ := signaturesIn(d)
+			signatures = append(signatures, list...)
 			if t := timesOf(d); !t.added.IsZero() {
 				now.added = t.added
 				if !t.built.IsZero() {
@@ -209,6 +212,11 @@ func setName(idx *ocispec.Index, name string, desc ocispec.Descriptor, now times
 		}
 	}
 	if name == "" && known {
+		for i := range idx.Manifests {
+			if idx.Manifests[i].Digest == desc.Digest {
+				_ = addSignatures(&idx.Manifests[i], signatures) // fails for no list that was read
+			}
+		}
 		return
 	}
 	idx.Manifests = slices.DeleteFunc(idx.Manifests, func(d ocispec.Descriptor) bool {
@@ -224,5 +232,6 @@ func setName(idx *ocispec.Index, name string, desc ocispec.Descriptor, now times
 	if name != "" {
 		entry.Annotations[ocispec.AnnotationRefName] = name
 	}
+	_ = addSignatures(&entry, signatures)
 	idx.Manifests = append(idx.Manifests, entry)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/clusterimage/sealer/layer"
 	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/registry/ref"
+	"github.com/clusterimage/sealer/registry/sign"
 )
 
 // Load commits the images of a tar that Save or another tool wrote as an OCI
@@ -30,7 +31,14 @@ import (
 // such tar, image.ErrForeign when an image in it is no ClusterImage, ErrNotFound when neither the tar nor the store has a blob, and ErrLacks
 // when the tar is a delta and the store lacks a blob that was left out.
 func (s *Store) Load(ctx context.Context, r io.Reader) ([]Image, error) {
-	entries, err := s.loadArchive(ctx, r)
+	return s.LoadIf(ctx, r, nil)
+}
+
+// LoadIf is Load of an archive of which judge accepts every image, by its descriptor
+// and the signatures that came with it. An error of judge ends the loading, before
+// the blobs where index.json comes first, as Save writes it.
+func (s *Store) LoadIf(ctx context.Context, r io.Reader, judge func(name string, d digest.Digest, signatures []sign.Signature) error) ([]Image, error) {
+	entries, err := s.loadArchive(ctx, r, judge)
 	if err != nil {
 		return nil, fmt.Errorf("load: %w", err)
 	}
@@ -55,11 +63,11 @@ func (s *Store) Load(ctx context.Context, r io.Reader) ([]Image, error) {
 	return out, nil
 }
 
-func (s *Store) loadArchive(ctx context.Context, r io.Reader) (_ []entry, err error) {
+func (s *Store) loadArchive(ctx context.Context, r io.Reader, judge func(string, digest.Digest, []sign.Signature) error) (_ []entry, err error) {
 	if _, err := s.begin(ctx); err != nil {
 		return nil, err
 	}
-	a := &archive{s: s, wanted: map[digest.Digest]bool{}, placed: map[string]bool{}}
+	a := &archive{s: s, judge: judge, wanted: map[digest.Digest]bool{}, placed: map[string]bool{}}
 	if a.dir, err = s.tempDir("load"); err != nil {
 		return nil, err
 	}
@@ -104,6 +112,7 @@ type archive struct {
 	layers    []digest.Digest        // unpacked in dir
 	placed    map[string]bool        // paths in the store that were not there before
 	completes bool                   // of a delta: the store has the blobs that were left out
+	judge     func(string, digest.Digest, []sign.Signature) error
 }
 
 func (a *archive) path(elem ...string) string {
@@ -167,6 +176,9 @@ func (a *archive) read(ctx context.Context, r io.Reader) error {
 			if err := json.NewDecoder(tr).Decode(a.index); err != nil {
 				return fmt.Errorf("%w: index.json: %w", ErrInvalid, err)
 			}
+			if err := a.judged(); err != nil {
+				return err
+			}
 		case "manifest.json":
 			docker = true
 		}
@@ -178,6 +190,27 @@ func (a *archive) read(ctx context.Context, r io.Reader) error {
 		return fmt.Errorf("%w: it has no index.json, so it is no OCI image layout", ErrInvalid)
 	case a.leftOut() != "" && !a.completes:
 		return fmt.Errorf("%w: a delta without the list of the blobs that were left out, or not before the others", ErrInvalid)
+	}
+	return nil
+}
+
+// judged lets the caller of LoadIf judge the images of index.json.
+func (a *archive) judged() error {
+	if a.judge == nil {
+		return nil
+	}
+	for _, d := range a.index.Manifests {
+		list, err := signaturesIn(d)
+		if err != nil {
+			return fmt.Errorf("index.json: %w", err)
+		}
+		name := archiveName(d)
+		if name == "" {
+			name = d.Digest.String()
+		}
+		if err := a.judge(name, d.Digest, list); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -38,6 +38,9 @@ type SaveOptions struct {
 type Saved struct {
 	Blobs, Bytes               int64 // written
 	LeftOutBlobs, LeftOutBytes int64 // of the images, and not written
+	// Unsigned are images of which one platform is saved: their signatures are of
+	// the image for all platforms, and not written.
+	Unsigned []string
 }
 
 // Save writes the images as one tar, an OCI image layout with each blob once.
@@ -52,6 +55,7 @@ func (s *Store) Save(ctx context.Context, w io.Writer, nameOrIDs []string, o Sav
 		return Saved{}, err
 	}
 	out := newIndex()
+	var unsigned []string
 	blobs := map[digest.Digest]int64{}
 	for _, n := range nameOrIDs {
 		entry, err := find(all, n)
@@ -69,12 +73,22 @@ func (s *Store) Save(ctx context.Context, w io.Writer, nameOrIDs []string, o Sav
 		if name != "" {
 			top.Annotations = map[string]string{ocispec.AnnotationRefName: name, annotationContainerd: name}
 		}
+		signatures, err := signaturesIn(entry)
+		if err != nil {
+			return Saved{}, fmt.Errorf("save %s: %w", n, err)
+		}
+		if top.Digest != entry.Digest && len(signatures) > 0 {
+			unsigned = append(unsigned, n)
+		} else if err := addSignatures(&top, signatures); err != nil {
+			return Saved{}, fmt.Errorf("save %s: %w", n, err)
+		}
 		out.Manifests = append(out.Manifests, top)
 	}
 	files, count, err := s.leaveOut(out, blobs, o.Without)
 	if err != nil {
 		return Saved{}, fmt.Errorf("save: %w", err)
 	}
+	count.Unsigned = unsigned
 	if err := s.writeArchive(ctx, w, out, files, blobs); err != nil {
 		return Saved{}, fmt.Errorf("save: %w", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/remote"
+	"github.com/clusterimage/sealer/registry/sign"
 	"github.com/clusterimage/sealer/registry/tree"
 	"github.com/clusterimage/sealer/store"
 )
@@ -40,18 +41,27 @@ func Pull(ctx context.Context, s *store.Store, c *remote.Client, from ref.Refere
 	return pull(ctx, s, c, from, o, nil)
 }
 
-// pull is Pull, with a check of the digest that the registry answers with; nil
-// checks nothing.
-func pull(ctx context.Context, s *store.Store, c *remote.Client, from ref.Reference, o remote.PullOptions, check func(context.Context, digest.Digest) error) (ocispec.Descriptor, error) {
+// pull is Pull, with a check of the digest that the registry answers with, which
+// returns the image's signatures; nil checks nothing. The store keeps the signatures
+// of an image that it did not have, or that was checked.
+func pull(ctx context.Context, s *store.Store, c *remote.Client, from ref.Reference, o remote.PullOptions, check func(context.Context, digest.Digest) ([]sign.Signature, error)) (ocispec.Descriptor, error) {
 	var checked digest.Digest
-	o.Accept = func(ctx context.Context, sink remote.Sink, content *remote.Content) error {
+	var signatures []sign.Signature
+	o.Accept = func(ctx context.Context, sink remote.Sink, content *remote.Content) (err error) {
+		d := content.Descriptor.Digest
 		if check != nil {
-			if err := check(ctx, content.Descriptor.Digest); err != nil {
+			if signatures, err = check(ctx, d); err != nil {
 				return err
 			}
-			checked = content.Descriptor.Digest
+			checked = d
 		}
-		return accept(ctx, sink, c, from, content)
+		if err := accept(ctx, sink, c, from, content); err != nil || check != nil || d == o.Known {
+			return err
+		}
+		if signatures, err = c.TaggedSignatures(ctx, from, d); err != nil && ctx.Err() == nil {
+			c.Logger().Warn("the image's own signatures are not brought", "image", from.String(), "error", err)
+		}
+		return ctx.Err()
 	}
 	o.Record = Record(s)
 	if known, err := s.Named(from); err == nil { // else all is asked for
@@ -62,14 +72,14 @@ func pull(ctx context.Context, s *store.Store, c *remote.Client, from ref.Refere
 		return ocispec.Descriptor{}, err
 	}
 	if check != nil && checked != desc.Digest { // an image that is here was not judged again
-		if err := check(ctx, desc.Digest); err != nil {
+		if signatures, err = check(ctx, desc.Digest); err != nil {
 			return ocispec.Descriptor{}, err
 		}
 	}
 	if err := s.Commit(ctx, Names(from), desc); err != nil {
 		return ocispec.Descriptor{}, fmt.Errorf("pull %s: %w", from, err)
 	}
-	return desc, nil
+	return desc, s.AddSignatures(ctx, desc.Digest, signatures)
 }
 
 // accept refuses content that is no ClusterImage; see image.Accept. Of an index,

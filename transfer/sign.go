@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
@@ -27,20 +28,23 @@ func signatures(r ref.Reference, d digest.Digest) ref.Reference {
 	return ref.Reference{Registry: r.Registry, Repository: r.Repository, Tag: sign.Tag(d)}
 }
 
-// Sign adds a signature of the manifest or index d to those that the repository of
-// to has of it, under cosign's tag.
-func Sign(ctx context.Context, s *store.Store, c *remote.Client, key *sign.Signer, d digest.Digest, to ref.Reference) error {
-	at := signatures(to, d)
+// Sign adds a signature of the manifest or index desc, an image of the store, to
+// those that the repository of to has of it, under cosign's tag. The manifest of the
+// signatures names the image as its subject, so that the registry lists it as one of
+// the image's referrers. The store keeps the signature, too.
+func Sign(ctx context.Context, s *store.Store, c *remote.Client, key *sign.Signer, desc ocispec.Descriptor, to ref.Reference) error {
+	fail := func(err error) error { return fmt.Errorf("sign %s: %w", to, err) }
+	at := signatures(to, desc.Digest)
 	m, err := readSignatures(ctx, c, at)
 	if err != nil && !errors.Is(err, remote.ErrNotFound) {
-		return fmt.Errorf("sign %s: %w", to, err)
+		return fail(err)
 	}
 	for _, l := range m.Layers { // the registry has them; Push may want to read them
 		if err := s.PutBlob(ctx, l, func(w io.Writer) error { return c.Blob(ctx, at, l, w) }); err != nil {
-			return fmt.Errorf("sign %s: %w", to, err)
+			return fail(err)
 		}
 	}
-	made, err := key.Sign(to.Name(), d)
+	made, err := key.Sign(to.Name(), desc.Digest)
 	if err != nil {
 		return err
 	}
@@ -50,7 +54,7 @@ func Sign(ctx context.Context, s *store.Store, c *remote.Client, key *sign.Signe
 	}
 	layer, err := put(sign.MediaTypePayload, made.Payload)
 	if err != nil {
-		return fmt.Errorf("sign %s: %w", to, err)
+		return fail(err)
 	}
 	layer.Annotations = map[string]string{sign.Annotation: made.Signature}
 	m.Layers = append(m.Layers, layer)
@@ -63,20 +67,48 @@ func Sign(ctx context.Context, s *store.Store, c *remote.Client, key *sign.Signe
 		m.Config, err = put(ocispec.MediaTypeImageConfig, content)
 	}
 	if err != nil {
-		return fmt.Errorf("sign %s: %w", to, err)
+		return fail(err)
 	}
 	m.Versioned, m.MediaType = specs.Versioned{SchemaVersion: 2}, ocispec.MediaTypeImageManifest
+	m.ArtifactType, m.Subject = sign.ArtifactType, &ocispec.Descriptor{MediaType: desc.MediaType, Digest: desc.Digest, Size: desc.Size}
 	if content, err = json.Marshal(m); err != nil {
-		return fmt.Errorf("sign %s: %w", to, err)
+		return fail(err)
 	}
-	desc, err := put(m.MediaType, content)
+	top, err := put(m.MediaType, content)
 	if err == nil {
-		err = c.Push(ctx, s, desc, at, remote.PushOptions{})
+		err = c.Push(ctx, s, top, at, remote.PushOptions{})
+	}
+	if err == nil {
+		err = s.AddSignatures(ctx, desc.Digest, []sign.Signature{made})
 	}
 	if err != nil {
-		return fmt.Errorf("sign %s: %w", to, err)
+		return fail(err)
 	}
 	return nil
+}
+
+// SignHere makes a signature of the image nameOrID that the store keeps: Save writes
+// it. The signature names the image's repository.
+func SignHere(ctx context.Context, s *store.Store, key *sign.Signer, nameOrID string) error {
+	im, err := s.Image(ctx, nameOrID, nil)
+	if err != nil {
+		return err
+	}
+	name := im.ID
+	if r, err := ref.Parse(nameOrID); err == nil && slices.ContainsFunc(im.Names, func(n string) bool { return n == r.String() }) {
+		name = r.Name()
+	} else if len(im.Names) > 0 {
+		r, err := ref.Parse(im.Names[0])
+		if err != nil {
+			return err
+		}
+		name = r.Name()
+	}
+	made, err := key.Sign(name, im.Descriptor.Digest)
+	if err != nil {
+		return err
+	}
+	return s.AddSignatures(ctx, im.Descriptor.Digest, []sign.Signature{made})
 }
 
 // readSignatures reads the manifest of signatures at.
@@ -94,24 +126,60 @@ func readSignatures(ctx context.Context, c *remote.Client, at ref.Reference) (m 
 	return m, nil
 }
 
-// CheckSignature returns an error that wraps sign.ErrSignature unless the repository
-// of from has a signature of the manifest or index d that key made.
-func CheckSignature(ctx context.Context, c *remote.Client, key *sign.Verifier, d digest.Digest, from ref.Reference) error {
-	list, err := c.Signatures(ctx, from, d)
+// CheckKept returns an error that wraps sign.ErrSignature unless the store keeps a
+// signature of the image nameOrID that key made: of a push, a pull or a load.
+func CheckKept(s *store.Store, key *sign.Verifier, nameOrID string) error {
+	d, list, err := s.Signatures(nameOrID)
 	if err != nil {
-		return fmt.Errorf("%s: %w", from, err)
+		return err
 	}
 	if len(list) == 0 {
-		return fmt.Errorf("%s: %w: %s has none of %s", from, sign.ErrSignature, from.Name(), d)
+		return fmt.Errorf("%s: %w: this store has none of %s", nameOrID, sign.ErrSignature, d.Digest)
 	}
-	if err := key.CheckAny(list, d); err != nil {
-		return fmt.Errorf("%s: %w", from, err)
+	if err := key.CheckAny(list, d.Digest); err != nil {
+		return fmt.Errorf("%s: %w", nameOrID, err)
 	}
 	return nil
+}
+
+// CheckSignature is CheckKept, which asks the repository of from where the store has
+// no such signature, and then keeps the one that it finds.
+func CheckSignature(ctx context.Context, s *store.Store, c *remote.Client, key *sign.Verifier, nameOrID string, from ref.Reference) error {
+	err := CheckKept(s, key, nameOrID)
+	if err == nil || !errors.Is(err, sign.ErrSignature) {
+		return err
+	}
+	d, _, err := s.Signatures(nameOrID)
+	if err != nil {
+		return err
+	}
+	list, err := signed(ctx, c, key, d.Digest, from)
+	if err != nil {
+		return err
+	}
+	return s.AddSignatures(ctx, d.Digest, list)
+}
+
+// signed returns the signatures that the repository of from has of the manifest or
+// index d. The error wraps sign.ErrSignature unless key made one of them.
+func signed(ctx context.Context, c *remote.Client, key *sign.Verifier, d digest.Digest, from ref.Reference) ([]sign.Signature, error) {
+	list, err := c.Signatures(ctx, from, d)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", from, err)
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s: %w: %s has none of %s", from, sign.ErrSignature, from.Name(), d)
+	}
+	if err := key.CheckAny(list, d); err != nil {
+		return nil, fmt.Errorf("%s: %w", from, err)
+	}
+	return list, nil
 }
 
 // PullSigned is Pull of an image that key has signed: an unsigned one is refused
 // before its layers are fetched, and no name changes.
 func PullSigned(ctx context.Context, s *store.Store, c *remote.Client, from ref.Reference, key *sign.Verifier, o remote.PullOptions) (ocispec.Descriptor, error) {
-	return pull(ctx, s, c, from, o, func(ctx context.Context, d digest.Digest) error { return CheckSignature(ctx, c, key, d, from) })
+	return pull(ctx, s, c, from, o, func(ctx context.Context, d digest.Digest) ([]sign.Signature, error) {
+		return signed(ctx, c, key, d, from)
+	})
 }

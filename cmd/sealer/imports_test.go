@@ -36,7 +36,7 @@ var allowed = map[string][]string{
 	"layer":             nil,
 	"printable":         nil,
 	"rootfs":            {"layer"},
-	"store":             {"image", "image/inventory", "layer", "rootfs", "registry/tree", "registry/ref", "registry/platform"},
+	"store":             {"image", "image/inventory", "layer", "rootfs", "registry/tree", "registry/ref", "registry/platform", "registry/sign"},
 	"transfer": {
 		"archive", "registry/sign", "store", "image", "image/inventory", "imagelist", "registry", "registry/mirror", "registry/remote",
 		"registry/tree", "registry/ref", "registry/platform",
@@ -51,7 +51,7 @@ var allowed = map[string][]string{
 	// Makes the files of make bench-build; a program.
 	"build/benchcontext": nil,
 	"build": {
-		"kubefile", "parser", "imagelist", "image", "layer", "rootfs", "store", "registry", "registry/chart", "registry/mirror", "registry/remote",
+		"kubefile", "parser", "imagelist", "image", "layer", "rootfs", "store", "registry", "registry/chart", "registry/mirror", "registry/remote", "registry/sign",
 		"registry/tree", "registry/ref", "registry/platform", "redirect/kyverno", "build/sandbox", "transfer",
 	},
 	"registry/registrytest": {"registry/ref", "registry/platform", "registry/tree"},

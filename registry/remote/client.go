@@ -176,6 +176,9 @@ func (c *Client) As(cred *Credential) *Client {
 	return &Client{shared: c.shared, cred: cred, retries: c.retries}
 }
 
+// Logger returns the Logger of the Options.
+func (c *Client) Logger() *slog.Logger { return c.log }
+
 // withoutRetry returns a Client that does not try again after a transient failure.
 func (c *Client) withoutRetry() *Client { return &Client{shared: c.shared, cred: c.cred} }
 

@@ -98,12 +98,11 @@ func (w *walk) judge(ctx context.Context, content *Content) error {
 // repository: those under its tag, else those that name d as their subject. There
 // are none where the registry has neither.
 func (c *Client) Signatures(ctx context.Context, r ref.Reference, d digest.Digest) ([]sign.Signature, error) {
-	at := ref.Reference{Registry: r.Registry, Repository: r.Repository, Tag: sign.Tag(d)}
-	list, err := c.signaturesAt(ctx, at)
-	if !errors.Is(err, ErrNotFound) {
+	list, err := c.TaggedSignatures(ctx, r, d)
+	if list != nil || err != nil {
 		return list, err
 	}
-	at.Tag, at.Digest = "", d
+	at := ref.Reference{Registry: r.Registry, Repository: r.Repository, Digest: d}
 	referrers, _, err := c.Referrers(ctx, at)
 	if err != nil {
 		return nil, fmt.Errorf("signatures of %s: %w", d, err)
@@ -120,6 +119,16 @@ func (c *Client) Signatures(ctx context.Context, r ref.Reference, d digest.Diges
 		list = append(list, more...)
 	}
 	return list, nil
+}
+
+// TaggedSignatures returns those under cosign's tag, with one request where there are
+// none.
+func (c *Client) TaggedSignatures(ctx context.Context, r ref.Reference, d digest.Digest) ([]sign.Signature, error) {
+	list, err := c.signaturesAt(ctx, ref.Reference{Registry: r.Registry, Repository: r.Repository, Tag: sign.Tag(d)})
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	return list, err
 }
 
 // signaturesAt reads the signatures in the manifest at.

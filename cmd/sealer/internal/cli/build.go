@@ -41,6 +41,7 @@ type buildFlags struct {
 	quiet       bool
 	check       bool
 	maxDownload int64
+	verify      keyFlag
 
 	registry registryFlags
 	output   output
@@ -105,6 +106,7 @@ func (f *buildFlags) add(cmd *cobra.Command) {
 	fs.StringVar(&o.Type, "type", "", "kube-installer or app-installer (default: found)")
 	fs.BoolVar(&f.base, "base", true, "have the layers of FROM in the image")
 	fs.StringVar(&o.Pull, "pull", build.PullMissing, "take FROM from its registry: missing, always or never")
+	f.verify.flag(fs, "build on the image of FROM")
 	fs.BoolVar(&o.NoCache, "no-cache", false, "run and copy everything again")
 	fs.StringArrayVar(&f.cacheFrom, "cache-from", nil, "`NAME` of a cache in a registry to read; may be repeated")
 	fs.StringArrayVar(&f.cacheTo, "cache-to", nil, "`NAME` of a cache in a registry to write; may be repeated")
@@ -173,6 +175,9 @@ func (f *buildFlags) complete(a *app, args []string) (o build.Options, err error
 		return o, usagef("--max-download and --download-time: want more than nothing")
 	}
 	o.MaxDownload = f.maxDownload << 20
+	if o.VerifyKey, err = f.verify.key(); err != nil {
+		return o, err
+	}
 	if o.SourceDateEpoch, err = sourceDateEpoch(); err != nil {
 		return o, err
 	}

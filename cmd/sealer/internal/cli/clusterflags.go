@@ -29,6 +29,7 @@ type clusterFlags struct {
 	file             string // --Clusterfile
 	passwd, pkPasswd string
 	env, cmdArgs     []string
+	verify           keyFlag
 }
 
 func (o *clusterFlags) flags(cmd *cobra.Command) {

@@ -3,13 +3,16 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 
+	"github.com/opencontainers/go-digest"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/clusterimage/sealer/archive"
+	"github.com/clusterimage/sealer/registry/sign"
 	"github.com/clusterimage/sealer/store"
 )
 
@@ -17,6 +20,7 @@ func (a *app) load() *cobra.Command {
 	var file string
 	var keys []string
 	var quiet bool
+	var verify keyFlag
 	cmd := &cobra.Command{
 		Use:   "load [FILE...]",
 		Short: "Bring images from a file, its parts or a directory into the store",
@@ -38,13 +42,26 @@ A damaged or missing part is named, and nothing is loaded then.`,
 			if f, ok := a.In.(*os.File); ok && len(args) == 0 && term.IsTerminal(int(f.Fd())) {
 				return usagef("load: standard input is a terminal; name the file: sealer load FILE")
 			}
+			key, err := verify.key()
+			if err != nil {
+				return err
+			}
+			var judge func(string, digest.Digest, []sign.Signature) error
+			if key != nil {
+				judge = func(name string, d digest.Digest, list []sign.Signature) error {
+					if err := key.CheckAny(list, d); err != nil {
+						return fmt.Errorf("%s: %w", name, err)
+					}
+					return nil
+				}
+			}
 			return a.withStore(func(s *store.Store) error {
 				var images []store.Image
 				err := archive.Read(args, archive.ReadOptions{Stdin: interruptible(cmd.Context(), a.In), Keys: keys}, func(r io.Reader) (err error) {
 					if isPipe(args) {
 						r = interruptible(cmd.Context(), r)
 					}
-					images, err = s.Load(cmd.Context(), cancelled{cmd.Context(), r})
+					images, err = s.LoadIf(cmd.Context(), cancelled{cmd.Context(), r}, judge)
 					return err
 				})
 				if err != nil {
@@ -67,6 +84,7 @@ A damaged or missing part is named, and nothing is loaded then.`,
 	}
 	cmd.Flags().StringVarP(&file, "input", "i", "", "the `file` to read, as FILE (default: standard input)")
 	cmd.Flags().StringArrayVar(&keys, "decrypt-with", nil, "an age secret key in this `KEYFILE`; may be repeated")
+	verify.flag(cmd.Flags(), "load images")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only IDs")
 	a.limitFlags(cmd.Flags())
 	return cmd
@@ -77,6 +95,8 @@ func loadAdvice(err error) error {
 	switch {
 	case errors.Is(err, store.ErrLacks):
 		return advise(err, "Load first the archive that this delta was made without, or save again with --without an inventory of this store: sealer inventory -o FILE")
+	case errors.Is(err, sign.ErrSignature):
+		return advise(err, "An archive carries the signatures that its image had where it was saved: sealer save --sign-by KEYFILE, push --sign-by, or pull of a signed image")
 	case errors.Is(err, archive.ErrDamaged), errors.Is(err, archive.ErrMissing):
 		return advise(err, "Copy these parts again; nothing was loaded.")
 	case errors.Is(err, archive.ErrEncrypted):

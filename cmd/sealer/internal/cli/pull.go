@@ -18,7 +18,8 @@ import (
 
 func (a *app) pull() *cobra.Command {
 	var r registryFlags
-	var platforms, verifyKey string
+	var platforms string
+	var verify keyFlag
 	var quiet bool
 	cmd := &cobra.Command{
 		Use:   "pull NAME...",
@@ -37,11 +38,9 @@ sealer tag.`,
 			if err != nil {
 				return usageError{err}
 			}
-			var key *sign.Verifier
-			if verifyKey != "" {
-				if key, err = sign.LoadVerifier(verifyKey); err != nil {
-					return err
-				}
+			key, err := verify.key()
+			if err != nil {
+				return err
 			}
 			c, err := a.client(&r)
 			if err != nil {
@@ -65,7 +64,7 @@ sealer tag.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&verifyKey, "verify-key", "", "take an image only if the public key in this `KEYFILE` signed it, as sealer push --sign-by or cosign does")
+	verify.flag(cmd.Flags(), "take an image")
 	cmd.Flags().StringVar(&platforms, "platform", "", "bring only these platforms, separated by commas (default all)")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only the digest")
 	r.add(cmd.Flags())

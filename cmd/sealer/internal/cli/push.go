@@ -1,13 +1,11 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
+
 	"github.com/spf13/cobra"
-	"os"
 
 	"github.com/clusterimage/sealer/registry/ref"
-	"github.com/clusterimage/sealer/registry/sign"
 	"github.com/clusterimage/sealer/store"
 	"github.com/clusterimage/sealer/transfer"
 )
@@ -43,11 +41,9 @@ is sent. Where another machine pushed such an image, --base-hint names it.`,
 					return usagef("--base-hint %s: it is in another registry than %s", hint, to)
 				}
 			}
-			var key *sign.Signer
-			if signBy != "" {
-				if key, err = sign.LoadSigner(signBy, keyPassword); err != nil {
-					return err
-				}
+			key, err := signer(signBy)
+			if err != nil {
+				return err
 			}
 			c, err := a.client(&r)
 			if err != nil {
@@ -62,7 +58,7 @@ is sent. Where another machine pushed such an image, --base-hint names it.`,
 					return notFound(err)
 				}
 				if key != nil {
-					if err := transfer.Sign(cmd.Context(), s, c, key, sent.Digest, to); err != nil {
+					if err := transfer.Sign(cmd.Context(), s, c, key, sent, to); err != nil {
 						return err
 					}
 				}
@@ -80,14 +76,4 @@ is sent. Where another machine pushed such an image, --base-hint names it.`,
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only the digest")
 	r.add(cmd.Flags())
 	return cmd
-}
-
-// keyPassword returns the password of a private key, from the variable that cosign
-// reads.
-func keyPassword() (string, error) {
-	password, ok := os.LookupEnv("COSIGN_PASSWORD")
-	if !ok {
-		return "", errors.New("it is encrypted: give its password in COSIGN_PASSWORD")
-	}
-	return password, nil
 }

@@ -15,7 +15,9 @@ import (
 	"github.com/clusterimage/sealer/cluster/fleet"
 	"github.com/clusterimage/sealer/cluster/plan"
 	"github.com/clusterimage/sealer/cluster/spec"
+	"github.com/clusterimage/sealer/registry/sign"
 	"github.com/clusterimage/sealer/store"
+	"github.com/clusterimage/sealer/transfer"
 )
 
 func (a *app) run() *cobra.Command {
@@ -64,6 +66,7 @@ made: the images go to --registry, and this machine runs the start commands.
 		},
 	}
 	s.flags(cmd)
+	s.verify.flag(cmd.Flags(), "use the image")
 	c.flags(cmd)
 	c.proofFlag(cmd)
 	cmd.Flags().StringVar(&c.plan, "plan", "", "write the plan of --dry-run to this `file`, for sealer apply --plan")
@@ -98,6 +101,7 @@ changed since.
 		},
 	}
 	s.flags(cmd)
+	s.verify.flag(cmd.Flags(), "use the image")
 	c.flags(cmd)
 	c.proofFlag(cmd)
 	cmd.Flags().StringVar(&c.plan, "plan", "", "do what this `file` says, which --dry-run -o json has printed")
@@ -114,6 +118,9 @@ func (a *app) apply(ctx context.Context, s *clusterFlags, c *engineFlags) error 
 			return err
 		}
 		if image := spec.Merge(layers...).Cluster.Image; image != "" {
+			if err := s.signed(st, image); err != nil {
+				return err
+			}
 			app, err := cluster.IsApplication(ctx, st, image)
 			if err != nil {
 				return notFound(err)
@@ -246,4 +253,17 @@ func (a *app) writeKubeconfig(state, name, to string, content []byte) error {
 	}
 	printf(a.Err, "The kubeconfig is %s\n", to)
 	return os.Chmod(to, 0o600)
+}
+
+// signed checks that the key of --verify-key has signed an image.
+func (o *clusterFlags) signed(st *store.Store, image string) error {
+	key, err := o.verify.key()
+	if err != nil || key == nil {
+		return err
+	}
+	err = transfer.CheckKept(st, key, image)
+	if errors.Is(err, sign.ErrSignature) {
+		return advise(err, "A pull, and a load of an archive, bring the signatures that the image has there")
+	}
+	return notFound(err)
 }

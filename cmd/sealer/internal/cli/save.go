@@ -14,7 +14,7 @@ import (
 )
 
 func (a *app) save() *cobra.Command {
-	var file, platforms, compress, split string
+	var file, platforms, compress, split, signBy string
 	var without, recipients []string
 	cmd := &cobra.Command{
 		Use:   "save IMAGE... -o FILE",
@@ -27,7 +27,10 @@ inventory of it says (sealer inventory), or because an image or an archive was
 loaded there before. sealer load refuses it where such a blob is missing.
 
 With --split the tar comes in parts, FILE.part0001 and so on, and FILE.sha256, which
-sealer load and sha256sum -c read. The SHA-256 of every file is printed.`,
+sealer load and sha256sum -c read. The SHA-256 of every file is printed.
+
+The archive carries the signatures of the images that the store has: of --sign-by, of
+sealer push --sign-by, or of a pull.`,
 		Example: `  sealer save my-app:v1 base:v1 -o images.tar
   sealer save my-app:v2 --without my-app:v1 -o v2.tar
   sealer save my-app:v2 --without site.inv -o v2.tar
@@ -49,8 +52,20 @@ sealer load and sha256sum -c read. The SHA-256 of every file is printed.`,
 					return usagef("--split: %w", err)
 				}
 			}
+			key, err := signer(signBy)
+			if err != nil {
+				return err
+			}
 			return a.withStore(func(s *store.Store) error {
 				o := store.SaveOptions{Platforms: list}
+				for _, name := range args {
+					if key == nil {
+						break
+					}
+					if err := transfer.SignHere(cmd.Context(), s, key, name); err != nil {
+						return notFound(err)
+					}
+				}
 				if o.Without, err = transfer.Without(cmd.Context(), s, without, list); err != nil {
 					return notFound(err)
 				}
@@ -59,12 +74,16 @@ sealer load and sha256sum -c read. The SHA-256 of every file is printed.`,
 					if err == nil && len(without) > 0 {
 						printf(a.Err, "left out %d of %d blobs, %s; the far side needs them\n", saved.LeftOutBlobs, saved.Blobs+saved.LeftOutBlobs, size(saved.LeftOutBytes))
 					}
+					for _, name := range saved.Unsigned {
+						printf(a.Err, "warning: %s is saved without its signature, which is of the image for all platforms\n", name)
+					}
 					return notFound(err)
 				})
 			})
 		},
 	}
 	cmd.Flags().StringVar(&compress, "compress", "none", "compress the tar: zstd or none. Layers are compressed already")
+	cmd.Flags().StringVar(&signBy, "sign-by", "", "sign the images with the private key in this `KEYFILE`, for sealer load --verify-key; COSIGN_PASSWORD is its password")
 	cmd.Flags().StringVar(&split, "split", "", "write parts of at most this `SIZE`, such as 4GiB, and a file of their checksums; needs -o")
 	cmd.Flags().StringArrayVar(&recipients, "encrypt-to", nil, "encrypt with age for this `RECIPIENT`, a public key (age1...) or a file of them; may be repeated")
 	cmd.Flags().StringVarP(&file, "output", "o", "", "the `file` to write (default: standard output)")

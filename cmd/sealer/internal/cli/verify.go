@@ -22,15 +22,17 @@ type verification struct {
 	Bytes      int64      `json:"bytes"`
 	References int        `json:"references"`
 	Repaired   []string   `json:"repaired,omitempty"`
-	Faults     []string   `json:"faults,omitempty"`  // broken content
-	Missing    []string   `json:"missing,omitempty"` // references that the registry layers do not answer
-	Gaps       []imageGap `json:"gaps,omitempty"`    // images that the build could not know
+	Faults     []string   `json:"faults,omitempty"`   // broken content
+	Missing    []string   `json:"missing,omitempty"`  // references that the registry layers do not answer
+	Unsigned   string     `json:"unsigned,omitempty"` // why no signature of --verify-key is there
+	Gaps       []imageGap `json:"gaps,omitempty"`     // images that the build could not know
 }
 
 func (a *app) verify() *cobra.Command {
 	var o output
 	var r registryFlags
 	var repair, everything bool
+	var signedBy keyFlag
 	cmd := &cobra.Command{
 		Use:   "verify IMAGE... | --all",
 		Short: "Check every byte of images, and that no container image is missing inside",
@@ -59,6 +61,10 @@ mirrored, all else from the registry that the image's name says.
 			if err := o.check(); err != nil {
 				return err
 			}
+			key, err := signedBy.key()
+			if err != nil {
+				return err
+			}
 			return a.withStore(func(s *store.Store) error {
 				all := []verification{}
 				var errs []error
@@ -74,6 +80,12 @@ mirrored, all else from the registry that the image's name says.
 					if err != nil {
 						errs = append(errs, notFound(err))
 						continue
+					}
+					if key != nil {
+						if err := transfer.CheckKept(s, key, name); err != nil {
+							v.Unsigned = err.Error()
+							errs = append(errs, advise(incompleteError{fmt.Errorf("verify %w", err)}, "A pull, and a load of an archive, bring the signatures that the image has there"))
+						}
 					}
 					all = append(all, v)
 					if n := len(v.Faults) + len(v.Missing); n > 0 {
@@ -92,6 +104,7 @@ mirrored, all else from the registry that the image's name says.
 			})
 		},
 	}
+	signedBy.flag(cmd.Flags(), "an image is in order")
 	cmd.Flags().BoolVar(&repair, "repair", false, "fetch again what is broken")
 	cmd.Flags().BoolVar(&everything, "all", false, "check every image of the store; content that images share is read once")
 	a.limitFlags(cmd.Flags())
@@ -182,6 +195,9 @@ func printVerified(w io.Writer, all []verification) error {
 		state := "verified"
 		if openIn(v.Gaps) > 0 {
 			state = "INCOMPLETE"
+		}
+		if v.Unsigned != "" {
+			state = "UNSIGNED"
 		}
 		if len(v.Faults)+len(v.Missing) > 0 {
 			state = "FAULTY"
