@@ -8,12 +8,12 @@ export CGO_ENABLED ?= 0
 TIMES ?= 1
 
 # bench-* and the like stand with the scripts that they run.
-.PHONY: release release-test static crash crashtest crash-short race-store build programs reproduce test check unit conformance demo real corpus fuzz bench bench-build bench-mirror bench-resume clean reference mutate test-policy test-cluster test-cluster-run test-cluster-large test-sohost bench-run bench-travel
+.PHONY: pages release release-test static crash crashtest crash-short race-store build programs reproduce test check unit conformance demo real corpus fuzz bench bench-build bench-mirror bench-resume clean reference mutate test-policy test-cluster test-cluster-run test-cluster-large test-sohost bench-run bench-travel
 
 build: ## build bin/sealer
 	$(GO) build -trimpath -ldflags "-s -w" -o bin/sealer ./cmd/sealer
 
-test: check unit conformance demo reproduce real corpus crash-short release-test ## everything that CI runs
+test: check unit conformance demo reproduce real corpus crash-short release-test pages ## everything that CI runs
 
 check: ## formatting, vet, shell scripts
 	@bash .ci/check
@@ -27,6 +27,9 @@ programs: build ## also the upstream and the witness that the demos use
 
 demo: programs ## the main job, end to end, with no network
 	@bash examples/demo.sh
+
+pages: programs ## the commands of README and of the pages about the far side, word by word (root)
+	@bash examples/pages.sh
 
 reproduce: programs ## the same image from two clones: other path, user, umask, time zone, host name
 	@bash build/reproduce.sh

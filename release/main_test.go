@@ -161,7 +161,7 @@ func inventory(t *testing.T, release string) {
 func packages(t *testing.T, release string) {
 	wanted := []string{
 		"/usr/bin/sealer", "/usr/lib/systemd/system/sealer-registry@.service", "/usr/share/man/man1/sealer.1.gz",
-		"/usr/share/bash-completion/completions/sealer", "/usr/share/doc/sealer/LICENSE",
+		"/usr/share/bash-completion/completions/sealer", "/usr/share/doc/sealer/LICENSE", "/etc/sealer/registry",
 	}
 	for format, list := range map[string][]string{"deb": {"dpkg-deb", "-c"}, "rpm": {"rpm", "-qpl"}} {
 		file := one(t, filepath.Join(release, "*."+format))

@@ -40,7 +40,10 @@ func (r *release) pack(p platform, path, format string) (err error) {
 			Deb:        nfpm.Deb{Compression: "gzip"},
 		},
 	})
-	info.Contents = files.Contents{r.content("/usr/bin/sealer", path, 0o755)}
+	info.Contents = files.Contents{
+		r.content("/usr/bin/sealer", path, 0o755),
+		{Destination: "/etc/sealer/registry", Type: files.TypeDir, FileInfo: &files.ContentFileInfo{Mode: 0o755, MTime: r.time, Owner: "root", Group: "root"}},
+	}
 	dir, err := os.MkdirTemp(r.scratch, "package-")
 	if err != nil {
 		return err
