@@ -11,9 +11,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/clusterimage/sealer/layer"
+	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/tree"
 	"github.com/clusterimage/sealer/rootfs"
 )
@@ -83,25 +85,39 @@ func changes[V comparable](from, to map[string]V, text func(V) string) []Change 
 }
 
 // diffImages compares the content of the registries: tags, and the revisions that
-// were mirrored by digest alone.
+// were mirrored by digest alone. A change is named by the reference that was
+// mirrored or, of content that has none, by its place in the private registry.
 func diffImages(a, b *Image) []Change {
-	return changes(served(a), served(b), func(d string) string { return d })
+	names := map[string]string{}
+	out := changes(served(a, names), served(b, names), func(d string) string { return d })
+	for i := range out {
+		out[i].Name = names[out[i].Name]
+	}
+	slices.SortStableFunc(out, func(a, b Change) int { return strings.Compare(a.Name, b.Name) })
+	return out
 }
 
 // served returns the digests that an image's registry layers serve, by
-// repository:tag or repository@digest; a higher layer hides a lower one's tag.
-func served(img *Image) map[string]string {
+// repository:tag or repository@digest; a higher layer hides a lower one's tag. It
+// adds to names the first reference that was mirrored as each.
+func served(img *Image, names map[string]string) map[string]string {
 	out := map[string]string{}
+	add := func(at string, d digest.Digest, sources []ref.Reference) {
+		out[at], names[at] = d.String(), at
+		if len(sources) > 0 {
+			names[at] = sources[0].String()
+		}
+	}
 	for _, doc := range img.Documents {
 		for _, r := range doc.Repositories {
-			tagged := map[string]bool{}
+			tagged := map[digest.Digest]bool{}
 			for _, t := range r.Tags {
-				out[r.Name+":"+t.Name] = t.Digest.String()
-				tagged[t.Digest.String()] = true
+				add(r.Name+":"+t.Name, t.Digest, t.Sources)
+				tagged[t.Digest] = true
 			}
 			for _, v := range r.Revisions {
-				if d := v.Digest.String(); len(v.Sources) > 0 && !tagged[d] {
-					out[r.Name+"@"+d] = d
+				if len(v.Sources) > 0 && !tagged[v.Digest] {
+					add(r.Name+"@"+v.Digest.String(), v.Digest, v.Sources)
 				}
 			}
 		}

@@ -74,6 +74,7 @@ func TestScripts(t *testing.T) {
 			"snapshot":  snapshot,
 			"crashrun":  crashrun,
 			"get":       get,
+			"tty":       tty,
 			"machine":   startMachine,
 			"machines":  changeMachine,
 		},

@@ -251,7 +251,11 @@ func (a *app) runBuild(cmd *cobra.Command, f *buildFlags, args []string) error {
 	return a.withStore(func(s *store.Store) error {
 		if f.check {
 			defer p.Close()
-			_, err := build.Check(cmd.Context(), s, o)
+			warnings, err := build.Check(cmd.Context(), s, o)
+			if err == nil {
+				p.Close()
+				printf(a.Out, "no fault in the Kubefile and its context, %s; sealer scan looks for images and gaps\n", counted(len(warnings), "warning", "warnings"))
+			}
 			return err
 		}
 		result, err := build.Build(cmd.Context(), s, c, o)

@@ -33,6 +33,9 @@ first writes them.`,
 					return notFound(err)
 				}
 				return o.print(a.Out, d, func(w io.Writer) error {
+					if len(d.Files)+len(d.Images)+len(d.Commands)+d.Carry.Blobs == 0 {
+						printf(a.Err, "no difference: %s and %s have the same files, container images and commands\n", args[0], args[1])
+					}
 					printChanges(w, "file", d.Files)
 					printChanges(w, "image", d.Images)
 					printChanges(w, "command", d.Commands)

@@ -116,7 +116,7 @@ func printImages(w io.Writer, rows []imageRow) error {
 	for _, r := range rows {
 		built := "-"
 		if !r.Built.IsZero() {
-			built = r.Built.Local().Format(time.DateTime)
+			built = r.Built.Local().Format("2006-01-02 15:04")
 		}
 		cells = append(cells, []string{r.Name, shortID(r.Digest), r.Platform, built, size(r.Size), size(r.Own)})
 	}

@@ -115,7 +115,8 @@ func (a *app) inspect() *cobra.Command {
 		Long: `Print what an image is made of: its layers, start commands, arguments, labels
 and the container images inside. A layer lies unpacked in the store, at
 data/overlay2/ID. A large registry layer that differs little from another one gets
-its files there when they are needed: by mount, export or RUN.`,
+its files there when they are needed: by mount, export or RUN. The annotations are
+in -o json.`,
 		Example: `  sealer inspect my-app:v1
   sealer inspect my-app:v1 --images                 # the container images inside, and which file asks for each
   sealer inspect my-app:v1 --format '{{.Spec.ID}}'`,
@@ -137,6 +138,9 @@ its files there when they are needed: by mount, export or RUN.`,
 					return a.printMirrored(&o, im.Config.Images)
 				}
 				v := inspectImage(args[0], im)
+				if o.kind != "json" && o.format == "" {
+					v.Metadata.Annotations = nil // thousands of characters that repeat the rest
+				}
 				return o.print(a.Out, v, nil)
 			})
 		},

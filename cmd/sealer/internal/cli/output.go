@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"text/template"
 
 	"github.com/spf13/cobra"
@@ -174,21 +173,6 @@ func withEmpty(v reflect.Value, printed any) any {
 		}
 	}
 	return printed
-}
-
-// table writes rows in aligned columns.
-func table(w io.Writer, header []string, rows [][]string) error {
-	t := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
-	for _, r := range append([][]string{header}, rows...) {
-		cells := make([]string, len(r))
-		for i, c := range r {
-			cells[i] = line(c)
-		}
-		if _, err := io.WriteString(t, strings.Join(cells, "\t")+"\n"); err != nil {
-			return err
-		}
-	}
-	return t.Flush()
 }
 
 // size prints bytes in powers of 1000, as disks are labelled.

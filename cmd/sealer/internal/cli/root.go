@@ -41,7 +41,7 @@ type app struct {
 // Main runs sealer with args and returns its exit code.
 func Main(ctx context.Context, args []string, s Streams) int {
 	out, errs := printable.NewWriter(s.Out), printable.NewWriter(s.Err)
-	a := &app{Streams: Streams{In: s.In, Out: out, Err: errs}, raw: s, args: args}
+	a := &app{Streams: Streams{In: s.In, Out: newScreen(out, s.Out), Err: newScreen(errs, s.Err)}, raw: s, args: args}
 	cmd := a.command()
 	cmd.SetArgs(args)
 	ran, err := cmd.ExecuteContextC(ctx)
@@ -124,6 +124,8 @@ commands, and a registry with every container image that will be pulled.
 		a.verify(),
 		a.version(),
 	)
+	cmd.SetHelpFunc(a.printHelp)
+	group(cmd)
 	explainArgs(cmd)
 	return cmd
 }

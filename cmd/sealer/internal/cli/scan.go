@@ -138,7 +138,7 @@ The file .sealerimages beside the Kubefile, or at PATH, decides over all rules:
 	fs.StringVarP(&f.namespace, "namespace", "n", "", "scan this `namespace` of the cluster only")
 	fs.StringVar(&f.compare, "compare", "", "print the images that this ClusterImage has not inside, and exit with 3 if there are any")
 	f.registry.add(fs)
-	f.output.flags(cmd, "table", "imageList")
+	f.output.flags(cmd, "table", "wide", "imageList")
 	return cmd
 }
 

@@ -96,7 +96,7 @@ func (a *app) printCompared(ctx context.Context, f *scanFlags, found *imagelist.
 			v.Images = append(v.Images, newScanned(im, false))
 		}
 	}
-	if err := f.output.print(a.Out, v, func(w io.Writer) error { return printFound(w, v) }, anys(v.Images)...); err != nil {
+	if err := f.output.print(a.Out, v, func(w io.Writer) error { return printFound(w, v, f.output.kind == "wide") }, anys(v.Images)...); err != nil {
 		return err
 	}
 	if len(v.Images) == 0 {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/clusterimage/sealer/imagelist"
 	"github.com/clusterimage/sealer/kubefile"
@@ -63,9 +64,9 @@ func (a *app) printScan(f *scanFlags, found *imagelist.Result, why ref.Reference
 		case f.rejected:
 			return printRejected(w, v.Rejected)
 		}
-		return printFound(w, v)
+		return printFound(w, v, f.output.kind == "wide")
 	}, anys(v.Images)...)
-	if err == nil && (f.output.kind == "table" || f.output.kind == "imageList") {
+	if err == nil && slices.Contains([]string{"table", "wide", "imageList"}, f.output.kind) {
 		a.remark(v)
 	}
 	return err
@@ -124,8 +125,13 @@ func printImageList(w io.Writer, images []imagelist.Image) error {
 	return nil
 }
 
-// printFound prints a line for each image, with the first place that asks.
-func printFound(w io.Writer, v scanResult) error {
+// printFound prints a line for each image, with the first place that asks; wide
+// also how sure that is, the object and the rule.
+func printFound(w io.Writer, v scanResult, wide bool) error {
+	header := []string{"IMAGE", "FOUND AT"}
+	if wide {
+		header = []string{"IMAGE", "CONFIDENCE", "FOUND AT", "OBJECT", "RULE"}
+	}
 	var rows [][]string
 	for _, im := range v.Images {
 		p := im.Found[0]
@@ -133,9 +139,16 @@ func printFound(w io.Writer, v scanResult) error {
 		if n := len(im.Found); n > 1 {
 			at += fmt.Sprintf(" (+%d)", n-1)
 		}
-		rows = append(rows, []string{im.Reference, im.Confidence, at, p.Object, p.Rule})
+		if !im.Mirrored && !wide {
+			at += " (only listed)"
+		}
+		row := []string{im.Reference, at}
+		if wide {
+			row = []string{im.Reference, im.Confidence, at, p.Object, p.Rule}
+		}
+		rows = append(rows, row)
 	}
-	return table(w, []string{"IMAGE", "CONFIDENCE", "FOUND AT", "OBJECT", "RULE"}, rows)
+	return table(w, header, rows)
 }
 
 func printRejected(w io.Writer, list []scanPlace) error {

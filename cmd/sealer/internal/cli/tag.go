@@ -10,6 +10,8 @@ func (a *app) tag() *cobra.Command {
 	return &cobra.Command{
 		Use:               "tag IMAGE NAME",
 		Short:             "Give an image one more name",
+		Long:              `Give an image one more name. Another image that has the name loses it.`,
+		Example:           `  sealer tag my-app:v1 registry.example/team/my-app:v1`,
 		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: a.completeImages,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -17,7 +19,16 @@ func (a *app) tag() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.withStore(func(s *store.Store) error { return notFound(s.Tag(cmd.Context(), args[0], name)) })
+			return a.withStore(func(s *store.Store) error {
+				if err := s.Tag(cmd.Context(), args[0], name); err != nil {
+					return notFound(err)
+				}
+				im, err := s.Image(cmd.Context(), name.String(), nil)
+				if err == nil {
+					printf(a.Out, "tagged %s  %s\n", name.Familiar(), im.Descriptor.Digest)
+				}
+				return notFound(err)
+			})
 		},
 	}
 }
