@@ -121,11 +121,12 @@ func (l memoryLab) sealer(b *testing.B, args ...string) {
 	most := watchResident(cmd.Process.Pid)
 	err = cmd.Wait()
 	took := time.Since(begin)
-	mb := float64(most()) / 1000
+	all, own := most()
 	if err != nil {
 		b.Fatalf("%v: %v\n%s", args, err, out.String())
 	}
-	fmt.Printf("%-28s %-8s %6.1f MB resident  %6.2f s of processors of %7.2f s  %8.2f MB more on disk\n", l.name, args[0], mb,
+	mb := float64(all) / 1000
+	fmt.Printf("%-28s %-8s %6.1f MB resident, %6.1f without the program's file  %6.2f s of processors of %7.2f s  %8.2f MB more on disk\n", l.name, args[0], mb, float64(own)/1000,
 		(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds(), took.Seconds(), float64(diskUsage(l.dir)-before)/1e6)
 	if mb > resident {
 		b.Logf("%s: %s took %.1f MB, %d are good", l.name, args[0], mb, resident)
@@ -133,29 +134,30 @@ func (l memoryLab) sealer(b *testing.B, args ...string) {
 }
 
 // watchResident follows the most resident memory of a process, in kB, until the
-// function that it returns is called. The process's own rusage would not do: it
+// function that it returns is called: all of it, and the anonymous part, which is
+// not the pages of the program's file. The process's own rusage would not do: it
 // begins with that of its parent.
-func watchResident(pid int) func() int64 {
-	stop, done := make(chan struct{}), make(chan int64)
+func watchResident(pid int) func() (all, anonymous int64) {
+	stop, done := make(chan struct{}), make(chan struct{})
+	var all, anonymous int64
+	field := func(status, name string) (kb int64) {
+		_, rest, _ := strings.Cut(status, "\n"+name+":")
+		_, _ = fmt.Sscan(rest, &kb)
+		return kb
+	}
 	go func() {
-		var most int64
+		defer close(done)
 		for {
 			status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-			if _, rest, ok := strings.Cut(string(status), "VmHWM:"); ok {
-				var kb int64
-				if n, _ := fmt.Sscan(rest, &kb); n == 1 {
-					most = max(most, kb)
-				}
-			}
+			all, anonymous = max(all, field(string(status), "VmHWM")), max(anonymous, field(string(status), "RssAnon"))
 			select {
 			case <-stop:
-				done <- most
 				return
 			case <-time.After(time.Millisecond):
 			}
 		}
 	}()
-	return func() int64 { close(stop); return <-done }
+	return func() (int64, int64) { close(stop); <-done; return all, anonymous }
 }
 
 // diskUsage returns the bytes of the blocks below dir, each file's once.
