@@ -113,8 +113,10 @@ bench-resume: ## a blob of 1 GiB over a link that is cut every 100 MB, the build
 bench-mirror: ## mirroring beside the floor and the peers, on loopback and at 30 ms (root; takes long)
 	@bash registry/mirror/bench.sh
 
-bench-travel: ## requests and bytes of pushes and pulls of 20, 200 and 500 images, by a counting registry
+bench-travel: ## requests, bytes, memory and disk of pushes and pulls, by a counting registry (1 to 2,750 images; 20 minutes)
 	$(GO) test ./transfer -run '^$$' -bench 'Travel|Blobs' -benchtime 1x
+	$(GO) build -trimpath -ldflags "-s -w" -o bin/sealer ./cmd/sealer
+	SEALER=$(CURDIR)/bin/sealer $(GO) test ./cmd/sealer -run '^$$' -bench 'Memory' -benchtime 1x -timeout 60m
 
 clean:
 	rm -rf bin

@@ -9,10 +9,7 @@ import (
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
-	"github.com/clusterimage/sealer/image"
 	"github.com/clusterimage/sealer/registry/mirror"
-	"github.com/clusterimage/sealer/registry/platform"
-	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/registrytest"
 	"github.com/clusterimage/sealer/registry/tree"
 	"github.com/clusterimage/sealer/transfer"
@@ -55,20 +52,7 @@ func TestRepairMakesReferrersIndexAgain(t *testing.T) {
 	}
 	idx := add(ocispec.MediaTypeImageIndex, b)
 	repo.Tags = append(repo.Tags, tree.Tag{Name: tree.AttachmentTag(subject.Digest), Digest: idx.Digest})
-	l, err := s.WriteRegistryLayer(t.Context(), doc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := s.WriteImage(t.Context(), image.Config{
-		SealerVersion: "test", Type: image.TypeAppInstaller, Platform: platform.Default(),
-		Layers: []image.ConfigLayer{{Type: image.LayerTypeBase, Value: image.RegistryLayerValue}},
-	}, []image.Layer{l}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Commit(t.Context(), []ref.Reference{parse(t, "team/q:v1")}, d); err != nil {
-		t.Fatal(err)
-	}
+	commitDocument(t, s, nil, doc, "team/q:v1")
 	c := newClient(t, registrytest.New(t, registrytest.Options{}))
 	for name, harm := range map[string]func(path string) error{
 		"gone":   os.Remove,

@@ -81,12 +81,19 @@ func mirrored(t testing.TB, s *store.Store, from, n, revision int) *tree.Documen
 // the base's n are added.
 func build(t testing.TB, s *store.Store, base *store.Image, from, n, revision int, names ...string) *store.Image {
 	t.Helper()
+	return commitDocument(t, s, base, mirrored(t, s, from, n, revision), names...)
+}
+
+// commitDocument commits an image with the registry layer of doc over those of
+// base, which may be nil.
+func commitDocument(t testing.TB, s *store.Store, base *store.Image, doc *tree.Document, names ...string) *store.Image {
+	t.Helper()
 	c := image.Config{SealerVersion: "test", Type: image.TypeAppInstaller, Platform: platform.Default()}
 	var layers []image.Layer
 	if base != nil {
 		layers, c.Layers = append(layers, base.Layers...), append(c.Layers, base.Config.Layers...)
 	}
-	l, err := s.WriteRegistryLayer(t.Context(), mirrored(t, s, from, n, revision))
+	l, err := s.WriteRegistryLayer(t.Context(), doc)
 	if err != nil {
 		t.Fatal(err)
 	}
