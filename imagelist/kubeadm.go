@@ -56,13 +56,36 @@ func (s *scanner) kubeadm() {
 		}
 		s.computed(c)
 	}
+	if len(s.kubeadmConfigs) == 0 && s.o.Kubeadm != nil && !s.hasControlPlane() {
+		s.unconfigured()
+	}
+}
+
+// hasControlPlane reports whether a list names the images of Kubernetes itself.
+func (s *scanner) hasControlPlane() bool {
+	return slices.ContainsFunc(s.res.Found, func(f Finding) bool { return path.Base(f.Reference.Repository) == "kube-apiserver" })
+}
+
+// unconfigured adds the images that a kubeadm of the rootfs pulls without a
+// configuration in the files: sealer run writes one of its version.
+func (s *scanner) unconfigured() {
+	images, err := s.o.Kubeadm(s.ctx, "")
+	at := place{file: "bin/kubeadm"}
+	switch {
+	case errors.Is(err, ErrNoKubeadm):
+		return
+	case err != nil || len(images) == 0:
+		s.addGap(kubeadmGap, Gap{Subject: "kubeadm", File: at.file, Reason: "the images that it pulls are not known, since it does not tell its version here"})
+		return
+	}
+	s.asked(kubeadmConfig{place: at, node: &yaml.Node{Kind: yaml.MappingNode}}, images)
 }
 
 // ErrNoKubeadm is returned by Options.Kubeadm where there is no program to ask.
 var ErrNoKubeadm = errors.New("no kubeadm for this machine in the rootfs")
 
 // A Kubeadm asks the kubeadm of the rootfs which images it pulls for the
-// configuration at a path of the rootfs.
+// configuration at a path of the rootfs, or for none where the path is "".
 type Kubeadm func(ctx context.Context, config string) ([]string, error)
 
 // A controlPlaneImage is one image that kubeadm asks for.
