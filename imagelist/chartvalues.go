@@ -116,9 +116,21 @@ func overlay(dst map[string]any, data []byte) error {
 	return nil
 }
 
-// ErrNoChart is wrapped by the fault of a value (Options.Values, Options.Set)
-// for a chart that is not there.
-var ErrNoChart = errors.New("no chart of that name")
+// A NoChartError is the fault of a value (Options.Values, Options.Set) for a chart
+// that is not there.
+type NoChartError struct {
+	Name  string
+	Known []string // the charts that are there, sorted
+	want  string
+}
+
+// Error implements error.
+func (e *NoChartError) Error() string {
+	if len(e.Known) == 0 {
+		return "no chart of that name" + e.want + ": there is none here"
+	}
+	return "no chart of that name" + e.want + ": here are " + strings.Join(e.Known, ", ")
+}
 
 // unknownCharts makes a fault of each setting for a chart that is not there:
 // the chart that was meant would be rendered without it.
@@ -128,10 +140,7 @@ func (s *scanner) unknownCharts() {
 		names = append(names, chartBase(c.Path))
 	}
 	slices.Sort(names)
-	there := "there is none here"
-	if len(names) > 0 {
-		there = "here are " + strings.Join(slices.Compact(names), ", ")
-	}
+	names = slices.Compact(names)
 	known := func(key string) bool {
 		for _, c := range s.res.Charts {
 			if key == c.Name || key == chartBase(c.Path) {
@@ -142,7 +151,7 @@ func (s *scanner) unknownCharts() {
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.o.Values)) {
 		if !known(key) {
-			s.fault(fault{file: "--values " + key, err: fmt.Errorf("%w: %s", ErrNoChart, there), hard: true})
+			s.fault(fault{file: "--values " + key, err: &NoChartError{Name: key, Known: names}, hard: true})
 		}
 	}
 	for _, set := range s.o.Set {
@@ -153,8 +162,8 @@ func (s *scanner) unknownCharts() {
 			}
 			matched = matched || c == '.' && known(set[:i])
 		}
-		if !matched {
-			s.fault(fault{file: "--set " + set, err: fmt.Errorf("%w, want NAME.key=value: %s", ErrNoChart, there), hard: true})
+		if name, _, _ := strings.Cut(set, "."); !matched {
+			s.fault(fault{file: "--set " + set, err: &NoChartError{Name: name, Known: names, want: ", want NAME.key=value"}, hard: true})
 		}
 	}
 }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/clusterimage/sealer/build"
 	"github.com/clusterimage/sealer/image"
-	"github.com/clusterimage/sealer/imagelist"
 	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/tree"
@@ -275,8 +274,8 @@ func buildFailed(err error) error {
 		return advise(incompleteError{err}, "Write the lock file anew, for all platforms that are built, with: sealer build --lock")
 	case errors.Is(err, build.ErrGaps):
 		return advise(incompleteError{err}, "sealer scan CONTEXT tells what closes each; a gap line in .sealerimages declares one that is known, and --allow-gaps builds with them")
-	case errors.Is(err, imagelist.ErrNoChart):
-		return usageError{err}
+	case isNoChart(err):
+		return noChart(err)
 	case errors.Is(err, build.ErrIncomplete):
 		return advise(incompleteError{err}, "Correct the references, or leave those images out with --ignored-image-list FILE; --allow-missing builds without them. sealer scan --why REF tells which file asks.")
 	}

@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/clusterimage/sealer/build"
+	"github.com/clusterimage/sealer/imagelist"
+	"github.com/clusterimage/sealer/kubefile"
 	"github.com/clusterimage/sealer/registry/ref"
 )
 
@@ -59,6 +63,43 @@ func advise(err error, advice string) error {
 		return nil
 	}
 	return adviceError{err, advice}
+}
+
+func isNoChart(err error) bool {
+	var unknown *imagelist.NoChartError
+	return errors.As(err, &unknown)
+}
+
+// noChart makes a wrong use of err, a value for a chart that is not there, and
+// names the chart that may be meant.
+func noChart(err error) error {
+	var unknown *imagelist.NoChartError
+	if errors.As(err, &unknown) {
+		if like := kubefile.Suggest(unknown.Name, unknown.Known); like != "" {
+			return usageError{advise(err, "Did you mean "+like+"?")}
+		}
+	}
+	return usageError{err}
+}
+
+var unknownFlag = regexp.MustCompile(`^unknown flag: --([^ =]+)`)
+
+// similarFlag adds the flag of cmd that an unknown one may mean.
+func similarFlag(cmd *cobra.Command, err error) error {
+	m := unknownFlag.FindStringSubmatch(err.Error())
+	if m == nil {
+		return err
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	if like := kubefile.Suggest(m[1], names); like != "" {
+		return advise(err, "Did you mean --"+like+"? See: "+cmd.CommandPath()+" --help")
+	}
+	return err
 }
 
 // faults returns the single faults of err, below the marks of this package.

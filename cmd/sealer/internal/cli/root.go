@@ -81,6 +81,7 @@ commands, and a registry with every container image that will be pulled.
 	cmd.SetErr(a.Err)
 	cmd.SetVersionTemplate(theVersion().String() + "\n")
 	cmd.SetHelpCommand(help())
+	cmd.SetFlagErrorFunc(similarFlag)
 	f := cmd.PersistentFlags()
 	f.StringVar(&a.root, "root", "", "the store's directory (default: SEALER_ROOT, else /var/lib/sealer for root, $XDG_DATA_HOME/sealer for others)")
 	f.BoolVar(&a.debug, "debug", false, "log what is done, on stderr")

@@ -178,8 +178,8 @@ func (a *app) runScan(ctx context.Context, f *scanFlags, args []string) error {
 	switch {
 	case errors.Is(err, errIncomplete):
 		return err
-	case errors.Is(err, imagelist.ErrNoChart):
-		return usageError{err}
+	case isNoChart(err):
+		return noChart(err)
 	}
 	if err != nil {
 		return advise(err, "Correct the files, leave them out with .sealerimages or --ignored-image-list, or see the rest as it is with --scan-lenient")
