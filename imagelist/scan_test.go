@@ -96,10 +96,11 @@ func objects(t *testing.T, fsys fstest.MapFS) map[string]bool {
 }
 
 // unescape puts in what a text file cannot show: <CR> at the end of a line,
-// <BOM>, <TAB>.
+// <BOM>, <TAB>, <NUL>.
 func unescape(b []byte) []byte {
 	b = bytes.ReplaceAll(b, []byte("<CR>"), []byte("\r"))
 	b = bytes.ReplaceAll(b, []byte("<TAB>"), []byte("\t"))
+	b = bytes.ReplaceAll(b, []byte("<NUL>"), []byte("\x00"))
 	return bytes.ReplaceAll(b, []byte("<BOM>"), []byte("\xef\xbb\xbf"))
 }
 

@@ -24,7 +24,7 @@ type wanted struct {
 	digest digest.Digest // of a file
 	link   string        // of a symbolic link, its target
 	entry  int64         // the number of the tar's entry
-	taken  int64         // the entry that took the place of a directory of this path; 0 is none
+	taken  int64         // the entry that took the place of a directory of this path, if there was one
 }
 
 // A Difference is a path of a layer whose file is not the one that the blob has.
@@ -180,8 +180,8 @@ func wantEntry(want map[string]wanted, name string, entry int64, h *tar.Header, 
 		w.digest = digest.NewDigestFromBytes(digest.SHA256, sum.Sum(nil))
 	}
 	have, ok := want[name]
-	if w.entry, w.taken = entry, have.taken; ok && have.mode.IsDir() && !w.mode.IsDir() {
-		w.taken = entry
+	if w.entry, w.taken = entry, have.taken; !w.mode.IsDir() && (!ok || have.mode.IsDir()) {
+		w.taken = entry // of a directory, which need not be listed
 	}
 	want[name] = w
 	return nil
@@ -190,9 +190,6 @@ func wantEntry(want map[string]wanted, name string, entry int64, h *tar.Header, 
 // dropTaken drops the paths of directories that a later entry has replaced. One
 // pass at the end keeps a tar that replaces a directory many times linear.
 func dropTaken(want map[string]wanted) {
-	if !slices.ContainsFunc(slices.Collect(maps.Values(want)), func(w wanted) bool { return w.taken > 0 }) {
-		return
-	}
 	type replaced struct {
 		dir  string // with a slash at its end
 		last int64  // the last entry that replaced it, or a directory above it

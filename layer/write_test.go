@@ -1,0 +1,416 @@
+package layer
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/opencontainers/go-digest"
+)
+
+// entry is an entry of a tar; the zero type is told by the other fields.
+type entry struct {
+	name, content, link, hard string
+	mode                      int64
+	uid, gid                  int
+	typ                       byte
+	time                      time.Time // zero is a second after the epoch
+}
+
+func file(name, content string) entry { return entry{name: name, content: content} }
+
+func writeTar(entries ...entry) func(io.Writer) error {
+	return func(w io.Writer) error {
+		tw := tar.NewWriter(w)
+		for _, e := range entries {
+			h := &tar.Header{Name: e.name, Mode: 0o644, Size: int64(len(e.content)), ModTime: time.Unix(1, 0), Typeflag: tar.TypeReg, Uid: e.uid, Gid: e.gid}
+			switch {
+			case e.typ != 0:
+				h.Typeflag = e.typ
+			case e.link != "":
+				h.Typeflag, h.Linkname = tar.TypeSymlink, e.link
+			case e.hard != "":
+				h.Typeflag, h.Linkname = tar.TypeLink, e.hard
+			case strings.HasSuffix(e.name, "/"):
+				h.Typeflag, h.Mode = tar.TypeDir, 0o755
+			}
+			if e.mode != 0 {
+				h.Mode = e.mode
+			}
+			if !e.time.IsZero() {
+				h.ModTime = e.time
+			}
+			if err := tw.WriteHeader(h); err != nil {
+				return err
+			}
+			if _, err := io.WriteString(tw, e.content); err != nil {
+				return err
+			}
+		}
+		return tw.Close()
+	}
+}
+
+// written is a layer that Write made.
+type written struct {
+	Result
+	dir, blob string
+}
+
+// write makes a layer beside a file that it may not reach.
+func write(t *testing.T, o Options, tarball func(io.Writer) error) (written, error) {
+	t.Helper()
+	base := t.TempDir()
+	w := written{dir: filepath.Join(base, "layer"), blob: filepath.Join(base, "blob")}
+	if err := errors.Join(os.WriteFile(filepath.Join(base, "secret"), []byte("untouched"), 0o600), os.Mkdir(w.dir, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	blob, err := os.Create(w.blob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Result, err = Write(t.Context(), w.dir, blob, o, tarball)
+	if err := blob.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b, serr := os.ReadFile(filepath.Join(base, "secret"))
+	fi, ferr := os.Stat(filepath.Join(base, "secret"))
+	if serr != nil || ferr != nil || string(b) != "untouched" || fi.Mode() != 0o600 {
+		t.Errorf("the file outside: %q, %v, %v", b, fi, serr)
+	}
+	if entries, derr := os.ReadDir(base); derr != nil || len(entries) != 3 {
+		t.Errorf("beside the layer: %v, %v", entries, derr)
+	}
+	return w, err
+}
+
+// open opens a file that the test closes.
+func open(t *testing.T, name string) *os.File {
+	t.Helper()
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() }) // Write may have closed it
+	return f
+}
+
+func TestHostileTar(t *testing.T) {
+	t.Parallel()
+	deep := string(bytes.Repeat([]byte("x/"), 1000)) + "x"
+	for name, tc := range map[string]struct {
+		entries []entry
+		want    error             // nil: harmless
+		files   map[string]string // of a harmless one, if it is given
+	}{
+		"dot dot":                   {entries: []entry{file("../../secret", "x")}, want: ErrInvalid},
+		"dot dot inside":            {entries: []entry{file("a/../../secret", "x")}, want: ErrInvalid},
+		"absolute":                  {entries: []entry{file("/etc/x", "x")}, files: map[string]string{"etc/x": "x"}},
+		"through a symlink":         {entries: []entry{{name: "out", link: "../../../.."}, file("out/secret", "x")}, want: ErrInvalid},
+		"through an absolute link":  {entries: []entry{{name: "out", link: "/tmp"}, file("out/secret", "x")}, want: ErrInvalid},
+		"through two symlinks":      {entries: []entry{{name: "a", link: "b/.."}, {name: "b", link: ".."}, file("a/secret", "x")}, want: ErrInvalid},
+		"onto a symlink":            {entries: []entry{{name: "out", link: "../../../../secret"}, file("out", "x")}, files: map[string]string{"out": "x"}},
+		"directory onto a symlink":  {entries: []entry{{name: "out", link: "/tmp"}, {name: "out/"}, file("out/x", "x")}, files: map[string]string{"out/x": "x"}},
+		"hard link out":             {entries: []entry{{name: "l", hard: "../../../../secret"}}, want: ErrInvalid},
+		"hard link through a link":  {entries: []entry{{name: "out", link: "../../../.."}, {name: "l", hard: "out/secret"}}, want: ErrInvalid},
+		"hard link to a symlink":    {entries: []entry{{name: "out", link: "../../../../secret"}, {name: "l", hard: "out"}, {name: "l", content: "x"}}, files: map[string]string{"l": "x"}},
+		"hard link to nothing":      {entries: []entry{{name: "l", hard: "nothing"}}, want: ErrInvalid},
+		"hard link to itself alone": {entries: []entry{{name: "a", hard: "a"}}, want: ErrInvalid},
+		"directory into file":       {entries: []entry{{name: "d/", mode: 0o700}, file("d/x", "x"), {name: "d", content: "y", mode: 0o600}}, files: map[string]string{"d": "y"}},
+		"directory into link":       {entries: []entry{{name: "d/", mode: 0o700}, file("x", "x"), {name: "d", link: "x"}}, files: map[string]string{"x": "x", "d": "x"}},
+		"hard link to itself":       {entries: []entry{file("a", "x"), {name: "a", hard: "a"}}, files: map[string]string{"a": "x"}},
+		"hard link in a directory":  {entries: []entry{file("a", "x"), {name: "b/c/d", hard: "a"}}, files: map[string]string{"a": "x", "b/c/d": "x"}},
+		"hard link onto a file":     {entries: []entry{file("a", "x"), file("b", "y"), {name: "b", hard: "a"}}, files: map[string]string{"a": "x", "b": "x"}},
+		"mode through a symlink":    {entries: []entry{{name: "out", link: "../../../../secret", mode: 0o777}}},
+		"device":                    {entries: []entry{{name: "null", typ: tar.TypeChar}}, want: ErrInvalid},
+		"block device":              {entries: []entry{{name: "disk", typ: tar.TypeBlock}}, want: ErrInvalid},
+		"fifo":                      {entries: []entry{{name: "fifo", typ: tar.TypeFifo}}, want: ErrInvalid},
+		"unknown type":              {entries: []entry{{name: "x", typ: 'Z'}}, want: ErrInvalid},
+		"the root as a file":        {entries: []entry{file(".", "")}, want: ErrInvalid},
+		"the root as a link":        {entries: []entry{{name: ".", link: "/tmp"}}, want: ErrInvalid},
+		"a file as a directory":     {entries: []entry{file("a", "x"), file("a/b", "x")}, want: ErrInvalid},
+		"a file twice a directory":  {entries: []entry{file("a", "x"), file("a/b/c", "x")}, want: ErrInvalid},
+		"long name":                 {entries: []entry{file(strings.Repeat("x", 300), "x")}, want: ErrInvalid},
+		"long directory":            {entries: []entry{file(strings.Repeat("x", 300)+"/x", "x")}, want: ErrInvalid},
+		"deep":                      {entries: []entry{file(deep, "x")}, files: map[string]string{deep: "x"}},
+		"twice":                     {entries: []entry{file("a", "1"), file("a", "22"), {name: "a/"}, file("a/b", "x")}, files: map[string]string{"a/b": "x"}},
+		"whiteout of dot":           {entries: []entry{file("a/.wh..", "")}, want: ErrInvalid},
+		"whiteout of dot dot":       {entries: []entry{file("a/.wh...", "")}, want: ErrInvalid},
+		"whiteout of nothing":       {entries: []entry{file(".wh.", "")}, want: ErrInvalid},
+		"whiteout with content":     {entries: []entry{file("d/.wh.a", "text")}, want: ErrInvalid},
+		"opaque":                    {entries: []entry{file("d/.wh..wh..opq", "")}, files: map[string]string{"d/.wh..wh..opq": ""}},
+		"whiteout as a link":        {entries: []entry{{name: ".wh.a", link: "/tmp"}}, files: map[string]string{".wh.a": ""}},
+		"aufs":                      {entries: []entry{{name: ".wh..wh.plnk/"}, file(".wh..wh.aufs", "")}, files: map[string]string{}},
+		"unwritable":                {entries: []entry{{name: "a/", mode: 0o1}, file("a/b", "x")}},
+		"setuid":                    {entries: []entry{{name: "su", content: "x", mode: 0o4755}}},
+		"from one to another":       {entries: []entry{file("a/b", "1"), file("c/d", "2"), file("a/e", "3"), {name: "a", link: "c"}, file("c/f", "4")}, files: map[string]string{"c/d": "2", "c/f": "4"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l, err := write(t, Options{}, writeTar(tc.entries...))
+			if !errors.Is(err, tc.want) || (err != nil && tc.want == nil) {
+				t.Errorf("Write: %v, want %v", err, tc.want)
+			}
+			if err == nil {
+				// The layer is what its blob says, and can be removed.
+				if differences, err := Compare(t.Context(), l.dir, open(t, l.blob), Limits{}); err != nil || len(differences) > 0 {
+					t.Errorf("Compare: %v, %v", differences, err)
+				}
+				if tc.files != nil {
+					if diff := cmp.Diff(tc.files, regular(t, l.dir)); diff != "" {
+						t.Errorf("files (-want +got):\n%s", diff)
+					}
+				}
+			}
+			if err := Remove(l.dir); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// regular returns the contents of the files below dir, links to files included.
+func regular(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	out := map[string]string{}
+	err = fs.WalkDir(root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := root.ReadFile(p)
+		if err == nil {
+			out[p] = string(b)
+		} else if d.Type().IsRegular() {
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestDeep unpacks a directory that lies deeper than the kernel's paths reach,
+// and with no entry for the directories above it. With time that grows faster
+// than the depth it would not end.
+func TestDeep(t *testing.T) {
+	t.Parallel()
+	name := strings.Repeat("d/", 2500) + "file"
+	l, err := write(t, Options{}, writeTar(entry{name: name}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.OpenRoot(l.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	if _, err := root.Stat(name); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAttributesOfFiles has owners, modes and times as the tar gives them.
+func TestAttributesOfFiles(t *testing.T) {
+	t.Parallel()
+	when := time.Unix(1_000_000_000, 0)
+	l, err := write(t, Options{}, writeTar(
+		entry{name: "d/", mode: 0o2770, uid: 12, gid: 34, time: when}, entry{name: "d/f", content: "x", mode: 0o4755, uid: 12, gid: 34, time: when},
+		entry{name: "g", content: "x", mode: 0o600, gid: 34, time: when}, entry{name: "l", link: "d/f", uid: 12}, entry{name: "no/parent", content: "x", mode: 0o644, time: when},
+		entry{name: "epoch", time: time.Unix(0, 0)},
+	))
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := os.Geteuid() == 0
+	for name, want := range map[string]struct {
+		mode     fs.FileMode
+		uid, gid int
+		when     time.Time
+	}{
+		"d":     {fs.ModeDir | fs.ModeSetgid | 0o770, 12, 34, when},
+		"d/f":   {fs.ModeSetuid | 0o755, 12, 34, when},
+		"g":     {0o600, 0, 34, when},
+		"l":     {fs.ModeSymlink | 0o777, 12, 0, time.Time{}},
+		"no":    {fs.ModeDir | 0o755, 0, 0, time.Time{}},
+		"epoch": {0o644, 0, 0, time.Unix(0, 0)},
+	} {
+		fi, err := os.Lstat(filepath.Join(l.dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fi.Mode() != want.mode || !want.when.IsZero() && !fi.ModTime().Equal(want.when) {
+			t.Errorf("%s: %v at %v, want %v at %v", name, fi.Mode(), fi.ModTime(), want.mode, want.when)
+		}
+		if root && !owned(fi, want.uid, want.gid) {
+			t.Errorf("%s does not belong to %d:%d: %+v", name, want.uid, want.gid, fi.Sys())
+		}
+	}
+	if owned(mustStat(t, filepath.Join(l.dir, "g")), -1, 34) || owned(mustStat(t, filepath.Join(l.dir, "g")), os.Geteuid(), -1) {
+		t.Error("a file belongs to everybody")
+	}
+}
+
+func mustStat(t *testing.T, name string) fs.FileInfo {
+	t.Helper()
+	fi, err := os.Lstat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fi
+}
+
+// TestAvailableBuffer writes out of the writer's own buffer, however the writes lie
+// to the pieces.
+func TestAvailableBuffer(t *testing.T) {
+	t.Parallel()
+	var tarball bytes.Buffer
+	if err := writeTar(file("big", strings.Repeat("some text that repeats ", 600_000)))(&tarball); err != nil {
+		t.Fatal(err)
+	}
+	want := digest.FromBytes(tarball.Bytes())
+	for _, step := range []int{1000, 256 << 10, 5 << 20} {
+		l, err := write(t, Options{}, func(w io.Writer) error {
+			own := w.(interface{ AvailableBuffer() []byte })
+			for rest := tarball.Bytes(); len(rest) > 0; {
+				b := append(own.AvailableBuffer(), rest[:min(step, len(rest))]...)
+				if n, err := w.Write(b); err != nil || n != len(b) {
+					return fmt.Errorf("wrote %d of %d: %w", n, len(b), err)
+				}
+				rest = rest[len(b):]
+			}
+			return nil
+		})
+		if err != nil || l.ID != want {
+			t.Errorf("%d bytes at a time: %s, %v; want %s", step, l.ID, err, want)
+		}
+	}
+}
+
+// TestCompressions writes and reads layers of several pieces in each compression.
+func TestCompressions(t *testing.T) {
+	t.Parallel()
+	big := strings.Repeat("some text that repeats ", 600_000)
+	tarball := writeTar(file("big", big), file("small", "x"), entry{name: "empty/"})
+	var ids []digest.Digest
+	for _, c := range []string{CompressionZstd, CompressionGzip, CompressionNone} {
+		flushed := 0
+		l, err := write(t, Options{Compression: c, WriteBack: func() { flushed++ }}, tarball)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.Size != int64(len(big))+1 || flushed != 0 {
+			t.Errorf("%s: size %d, %d times flushed", c, l.Size, flushed)
+		}
+		b, err := os.ReadFile(l.blob)
+		if err != nil || digest.FromBytes(b) != l.Blob.Digest || int64(len(b)) != l.Blob.Size {
+			t.Errorf("%s: the blob has %d bytes, %v; want %v", c, len(b), err, l.Blob)
+		}
+		dir := t.TempDir()
+		got, err := Read(t.Context(), dir, bytes.NewReader(b), int64(len(b)), Options{})
+		if err != nil || got.ID != l.ID || got.Size != l.Size {
+			t.Errorf("%s: read %+v, %v; want %+v", c, got, err, l.Result)
+		}
+		if files := regular(t, dir); files["big"] != big || files["small"] != "x" {
+			t.Errorf("%s: unpacked otherwise", c)
+		}
+		ids = append(ids, l.ID)
+	}
+	if len(slices.Compact(slices.Clone(ids))) != 1 {
+		t.Errorf("IDs differ with the compression: %v", ids)
+	}
+	if _, err := write(t, Options{Compression: "rar"}, tarball); err == nil {
+		t.Error("rar")
+	}
+}
+
+// TestWriteBack counts the calls for a layer of a little more than 64 MiB.
+func TestWriteBack(t *testing.T) {
+	t.Parallel()
+	calls := 0
+	piece := make([]byte, pieceSize)
+	_, err := write(t, Options{WriteBack: func() { calls++ }}, func(w io.Writer) error {
+		tw := tar.NewWriter(w)
+		err := tw.WriteHeader(&tar.Header{Name: "zeros", Size: (flushPieces + 1) * pieceSize, Mode: 0o644, Typeflag: tar.TypeReg})
+		for range flushPieces + 1 {
+			if err == nil {
+				_, err = tw.Write(piece)
+			}
+		}
+		return errors.Join(err, tw.Close())
+	})
+	if err != nil || calls != 1 {
+		t.Errorf("%d calls, %v", calls, err)
+	}
+}
+
+func TestWriteFails(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("source broke")
+	for name, tc := range map[string]struct {
+		write func(io.Writer) error
+		want  error
+		text  string
+	}{
+		"nothing":   {func(io.Writer) error { return nil }, nil, "nothing was written"},
+		"source":    {func(w io.Writer) error { _ = writeTar(file("a", "1"))(w); return broken }, broken, ""},
+		"cut":       {func(w io.Writer) error { _, err := w.Write(make([]byte, 100)); return err }, ErrInvalid, ""},
+		"no tar":    {func(w io.Writer) error { _, err := w.Write(bytes.Repeat([]byte("x"), 2048)); return err }, ErrInvalid, ""},
+		"cancelled": {func(io.Writer) error { return context.Canceled }, context.Canceled, ""},
+		"endless": {func(w io.Writer) error { // the tar is refused long before its end
+			if err := writeTar(file("../x", "1"))(w); err != nil {
+				return err
+			}
+			for {
+				if n, err := w.Write(make([]byte, 1<<20)); err != nil {
+					if n < 0 || n >= 1<<20 {
+						return fmt.Errorf("%d bytes were taken: %w", n, broken)
+					}
+					return fmt.Errorf("write: %w", err)
+				}
+			}
+		}, ErrInvalid, "leads out of the layer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := write(t, Options{}, tc.write)
+			if err == nil || tc.want != nil && !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.text) {
+				t.Errorf("Write: %v, want %v %s", err, tc.want, tc.text)
+			}
+		})
+	}
+	if _, err := write(t, Options{Limit: 3}, writeTar(file("a", "12"), file("b", "34"))); !errors.Is(err, ErrInvalid) {
+		t.Errorf("more bytes than the limit: %v", err)
+	}
+	if l, err := write(t, Options{Limit: 4}, writeTar(file("a", "12"), file("b", "34"))); err != nil || l.Size != 4 {
+		t.Errorf("as many bytes as the limit: %+v, %v", l, err)
+	}
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("no /dev/full")
+	}
+	defer full.Close()
+	if _, err := Write(t.Context(), t.TempDir(), full, Options{}, writeTar(file("a", "1"))); err == nil || errors.Is(err, ErrInvalid) {
+		t.Errorf("a full disk: %v", err)
+	}
+	if _, err := Write(t.Context(), filepath.Join(t.TempDir(), "none"), open(t, os.DevNull), Options{}, writeTar(file("a", "1"))); err == nil {
+		t.Error("no directory")
+	}
+}
