@@ -1,6 +1,7 @@
 package layer
 
 import (
+	"archive/tar"
 	"bytes"
 	"errors"
 	"io"
@@ -34,9 +35,16 @@ func TestReadLimits(t *testing.T) {
 		"entries":                 {Options{Limits: Limits{Entries: 1}}, size, ErrLimit},
 		"files, exactly":          {Options{Limit: 1001}, size, nil},
 		"files":                   {Options{Limit: 1000}, size, ErrInvalid},
+		"a large image":           {Options{Limit: 1 << 30}, size, nil}, // whose layers may be larger than any small blob's
 	} {
 		if _, err := Read(t.Context(), t.TempDir(), bytes.NewReader(b.Bytes()), tc.size, tc.o); !errors.Is(err, tc.want) || err != nil && tc.want == nil {
 			t.Errorf("%s: %v, want %v", name, err, tc.want)
+		}
+	}
+	for most, want := range map[int64]error{3: nil, 2: ErrLimit} {
+		tarball := tarOf(&tar.Header{Typeflag: tar.TypeDir, Name: "abc/", Mode: 0o755})
+		if _, err := Read(t.Context(), t.TempDir(), bytes.NewReader(tarball), size, Options{Limits: Limits{Names: most}}); !errors.Is(err, want) || err != nil && want == nil {
+			t.Errorf("a name of 3 bytes, %d may be: %v", most, err)
 		}
 	}
 	for _, tc := range []struct{ compressed, want int64 }{{0, 1 << 30}, {1 << 20, 1 << 30}, {10 << 20, 2000 << 20}} {

@@ -188,6 +188,16 @@ func TestReadDirInParts(t *testing.T) {
 	if diff := cmp.Diff([]string{"a b", "c"}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
+	again, err := r.Open(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	for i, want := range []int{3, 0} {
+		if entries, err := again.(fs.ReadDirFile).ReadDir(0); err != nil || len(entries) != want {
+			t.Errorf("all that is left, for the time %d: %v, %v", i+1, entries, err)
+		}
+	}
 	if _, err := f.Read(nil); err == nil {
 		t.Error("a directory is read as a file")
 	}
