@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -35,33 +34,6 @@ func TestRootfs(t *testing.T) {
 	}
 	if _, err := s.Rootfs([]digest.Digest{digest.FromString("no layer")}); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("no layer: %v", err)
-	}
-}
-
-// What is written out of the writer's own buffer is what was written, however
-// the writes lie to the pieces.
-func TestWriteLayerAvailableBuffer(t *testing.T) {
-	t.Parallel()
-	var tarball bytes.Buffer
-	if err := writeTar(file("big", strings.Repeat("some text that repeats ", 600_000)))(&tarball); err != nil {
-		t.Fatal(err)
-	}
-	want := digest.FromBytes(tarball.Bytes())
-	for _, step := range []int{1000, 256 << 10, 5 << 20} {
-		l, err := open(t, t.TempDir()).WriteLayer(t.Context(), store.LayerOptions{}, func(w io.Writer) error {
-			own := w.(interface{ AvailableBuffer() []byte })
-			for rest := tarball.Bytes(); len(rest) > 0; {
-				b := append(own.AvailableBuffer(), rest[:min(step, len(rest))]...)
-				if _, err := w.Write(b); err != nil {
-					return err
-				}
-				rest = rest[len(b):]
-			}
-			return nil
-		})
-		if err != nil || l.ID != want {
-			t.Errorf("%d bytes at a time: %s, %v; want %s", step, l.ID, err, want)
-		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -24,6 +25,17 @@ func (w *Work) newKube() (*kube.Client, error) {
 		return nil, err
 	}
 	return kube.New(c)
+}
+
+// kubeStep reads the arguments of a step that speaks with the API server, and
+// returns the client.
+func kubeStep[A any](w *Work, args json.RawMessage) (A, *kube.Client, error) {
+	var a A
+	if err := decode(args, &a); err != nil {
+		return a, nil, err
+	}
+	k, err := w.newKube()
+	return a, k, err
 }
 
 // absent says whether an error means that the API server has no such object.

@@ -31,11 +31,7 @@ func (waitKind) Check(ctx context.Context, w *Work, args json.RawMessage) (bool,
 }
 
 func (waitKind) Do(ctx context.Context, w *Work, args json.RawMessage) error {
-	var a plan.WaitArgs
-	if err := decode(args, &a); err != nil {
-		return err
-	}
-	k, err := w.newKube()
+	a, k, err := kubeStep[plan.WaitArgs](w, args)
 	if err != nil {
 		return err
 	}
@@ -159,11 +155,7 @@ func (labelKind) Check(ctx context.Context, w *Work, args json.RawMessage) (bool
 }
 
 func (labelKind) Do(ctx context.Context, w *Work, args json.RawMessage) error {
-	var a plan.LabelArgs
-	if err := decode(args, &a); err != nil {
-		return err
-	}
-	k, err := w.newKube()
+	a, k, err := kubeStep[plan.LabelArgs](w, args)
 	if err != nil {
 		return err
 	}
@@ -192,11 +184,7 @@ func (secretKind) Check(_ context.Context, w *Work, _ json.RawMessage) (bool, er
 }
 
 func (secretKind) Do(ctx context.Context, w *Work, args json.RawMessage) error {
-	var a plan.SecretArgs
-	if err := decode(args, &a); err != nil {
-		return err
-	}
-	k, err := w.newKube()
+	a, k, err := kubeStep[plan.SecretArgs](w, args)
 	if err != nil {
 		return err
 	}
@@ -220,11 +208,7 @@ func (secretKind) Do(ctx context.Context, w *Work, args json.RawMessage) error {
 type leaveKind struct{}
 
 func (leaveKind) Check(ctx context.Context, w *Work, args json.RawMessage) (bool, error) {
-	var a plan.LeaveArgs
-	if err := decode(args, &a); err != nil {
-		return false, err
-	}
-	k, err := w.newKube()
+	a, k, err := kubeStep[plan.LeaveArgs](w, args)
 	if err != nil {
 		return false, err
 	}
@@ -236,11 +220,7 @@ func (leaveKind) Check(ctx context.Context, w *Work, args json.RawMessage) (bool
 }
 
 func (leaveKind) Do(ctx context.Context, w *Work, args json.RawMessage) error {
-	var a plan.LeaveArgs
-	if err := decode(args, &a); err != nil {
-		return err
-	}
-	k, err := w.newKube()
+	a, k, err := kubeStep[plan.LeaveArgs](w, args)
 	if err != nil {
 		return err
 	}
@@ -256,11 +236,7 @@ func (leaveKind) Do(ctx context.Context, w *Work, args json.RawMessage) error {
 type drainKind struct{ leaveKind }
 
 func (drainKind) Do(ctx context.Context, w *Work, args json.RawMessage) error {
-	var a plan.LeaveArgs
-	if err := decode(args, &a); err != nil {
-		return err
-	}
-	k, err := w.newKube()
+	a, k, err := kubeStep[plan.LeaveArgs](w, args)
 	if err != nil {
 		return err
 	}
