@@ -35,7 +35,7 @@ func TestShellCommands(t *testing.T) {
 		{"variables", "V=1\na $V ${V}x $W", []string{"2: [a 1 1x $W]"}},
 		{"a variable in quotes", "V='1 2'\na \"$V\" '$V'", []string{"2: [a 1 2 $V]"}},
 		{"set twice", "V=1\nV=2\na $V", []string{"3: [a $V]"}},
-		{"computed", "a $(b c; (d)) ${E:-{f}} `g h` i", []string{"1: [a $(b c; (d)) ${E:-{f}} `g h` i]"}},
+		{"computed", "a $(b c; (d)) ${E:-f} `g h` i", []string{"1: [a $(b c; (d)) f `g h` i]"}},
 		{"computed over lines", "a $(b\nc) d\ne", []string{"1: [a $(b c) d]", "3: [e]"}},
 		{"open", "a $(b c", []string{"1: [a $(b c]"}},
 		{"open braces", "a ${b c", []string{"1: [a ${b c]"}},
@@ -43,7 +43,7 @@ func TestShellCommands(t *testing.T) {
 		{"a lone dollar", "a $", []string{"1: [a $]"}},
 	} {
 		var got []string
-		for _, c := range shellCommands(tc.text) {
+		for _, c := range shellCommands(tc.text, nil) {
 			var words []string
 			for _, w := range c.words {
 				words = append(words, w.text)
@@ -63,12 +63,12 @@ func TestShellCommands(t *testing.T) {
 // TestDynamic tells the words that are known only when the command runs.
 func TestDynamic(t *testing.T) {
 	t.Parallel()
-	cmd := shellCommands("V=1\na $V $W \"$W\" '$W' $(b) `c` ${W:-d} e$ ")[0]
+	cmd := shellCommands("V=1\na $V $W \"$W\" '$W' $(b) `c` ${W:-d} e$ ", nil)[0]
 	var got []bool
 	for _, w := range cmd.words {
 		got = append(got, w.dynamic)
 	}
-	if diff := cmp.Diff([]bool{false, false, true, true, false, true, true, true, true}, got); diff != "" {
+	if diff := cmp.Diff([]bool{false, false, true, true, false, true, true, false, true}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
