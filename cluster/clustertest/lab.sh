@@ -60,7 +60,7 @@ lab_enter() {
   LAB=$(mktemp -d "${TMPDIR:-/tmp}/sealer-lab.XXXXXX")
   export LAB LAB_CGROUP=sealer-lab-$$
   # shellcheck disable=SC2064
-  trap "kill -TERM \$lab_pid 2>/dev/null || true" INT TERM
+  trap "kill -KILL \$lab_pid 2>/dev/null || true" INT TERM # unshare ignores TERM while its child lives
   unshare --mount --net --pid --uts --ipc --fork --kill-child=KILL --mount-proc "$@" &
   lab_pid=$!
   while :; do # a signal ends a wait early

@@ -7,7 +7,7 @@ import (
 )
 
 func diskChecks() []check {
-	return []check{{"disk", checkDisk}, {"inodes", checkInodes}, {"noexec", checkNoExec}, {"etcd-disk", checkEtcdDisk}}
+	return []check{{"disk", checkDisk}, {"disk-pressure", checkPressure}, {"inodes", checkInodes}, {"noexec", checkNoExec}, {"etcd-disk", checkEtcdDisk}}
 }
 
 // mount returns the file system of a path, or of its nearest parent that the
@@ -53,6 +53,27 @@ func checkDisk(f *findings) {
 		for _, m := range points {
 			if want := int64(float64(sum[m.Point]) * f.number()); want > m.Bytes {
 				f.fail(n.Host, "make room there, or mount a larger file system", "%s has %s free, and %s are needed", m.Point, size(m.Bytes), size(want))
+			}
+		}
+	}
+}
+
+// checkPressure tells machines whose kubelet will start no pods: below these
+// shares of free space it reports disk pressure, unless its evictionHard says
+// otherwise (Kubernetes, "Node-pressure Eviction").
+func checkPressure(f *findings) {
+	if f.in.kubelet("evictionHard") != nil {
+		return
+	}
+	for _, n := range f.in.Nodes {
+		for _, at := range []struct {
+			path    string
+			percent int64
+		}{{"/var/lib/kubelet", 10}, {"/var/lib/containerd", 15}} {
+			if m, ok := n.mount(at.path); ok && m.Bytes < m.TotalBytes/100*at.percent {
+				f.warn(n.Host, "make room there, or set evictionHard in a KubeletConfiguration",
+					"%s has less than %d %% of its space free: its kubelet will report disk pressure and start no pods", m.Point, at.percent)
+				break
 			}
 		}
 	}

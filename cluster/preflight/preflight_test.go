@@ -130,7 +130,12 @@ func TestBad(t *testing.T) {
 		"no space": {node(2, func(n *Node) { n.Needs = []Space{{"/var/lib/sealer", 30e9}, {"/usr/bin/x", 20e9}} }),
 			[]string{"disk fail n1: / has 50.0 GB free, and 55.0 GB are needed"}},
 		"space on two disks": {node(0, func(n *Node) { n.Needs = []Space{{"/var/lib/sealer", 40e9}, {"/var/lib/etcd", 4e9}} }), nil},
-		"nearly full":        {node(0, func(n *Node) { n.Mounts[0].Bytes = 5e8 }), []string{"disk fail m1: / has 500 MB free"}},
+		"nearly full":        {node(0, func(n *Node) { n.Mounts[0].Bytes = 5e8 }), []string{"disk fail m1: / has 500 MB free", "disk-pressure warn m1: / has less than 10 % of its space free"}},
+		"pressure of images": {node(0, func(n *Node) { n.Mounts[0].Bytes = n.Mounts[0].TotalBytes * 14 / 100 }), []string{"disk-pressure warn m1: / has less than 15 % of its space free"}},
+		"own thresholds": {func(in *Input) {
+			kubeadm("KubeletConfiguration", map[string]any{"evictionHard": map[string]any{"nodefs.available": "1Gi"}})(in)
+			in.Nodes[0].Mounts[0].Bytes = in.Nodes[0].Mounts[0].TotalBytes * 5 / 100
+		}, nil},
 		"inodes":             {node(0, func(n *Node) { n.Mounts[0].Inodes = 5 }), []string{"inodes fail m1: 5 inodes"}},
 		"no inodes counted":  {node(0, func(n *Node) { n.Mounts[0].Inodes = -1 }), nil},
 		"noexec": {node(0, func(n *Node) {
