@@ -121,22 +121,28 @@ func (e *engine) closeApps() error {
 
 // keepApps remembers the applications.
 func (e *engine) keepApps() error {
+	b, err := e.listApps()
+	if err != nil || b == nil {
+		return err
+	}
+	return e.state.write(applicationsFile, b)
+}
+
+// listApps returns the list of the applications, JSON; nil for none.
+func (e *engine) listApps() ([]byte, error) {
 	if len(e.apps) == 0 {
-		return nil
+		return nil, nil
 	}
 	var list []Application
 	for _, a := range e.apps {
 		text, err := spec.Print(a.file)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		list = append(list, Application{Image: a.Name, Clusterfile: string(text)})
 	}
 	b, err := json.MarshalIndent(list, "", "  ")
-	if err != nil {
-		return err
-	}
-	return e.state.write(applicationsFile, append(b, '\n'))
+	return append(b, '\n'), err
 }
 
 // wantApps looks up what a plan needs of the applications; first is the first

@@ -75,6 +75,9 @@ func RenewCerts(ctx context.Context, o Options, f *spec.File) (_ *Report, err er
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
+	if err := e.adopt(ctx); err != nil {
+		return nil, err
+	}
 	p, err := e.planRenew()
 	if err != nil {
 		return nil, err

@@ -175,10 +175,6 @@ func Apply(ctx context.Context, o Options, f *spec.File) (_ *Report, err error) 
 	if img.Kubernetes == "" && img.Type == image.TypeAppInstaller {
 		return nil, fmt.Errorf("image %s: %w", f.Cluster.Image, ErrApplication)
 	}
-	defer func() { err = errors.Join(err, e.closeApps()) }()
-	if err := e.openApps(ctx); err != nil {
-		return nil, err
-	}
 	e.program, e.measure = img.program, true
 	if err := e.connect(ctx); err != nil {
 		return nil, err
@@ -189,6 +185,13 @@ func Apply(ctx context.Context, o Options, f *spec.File) (_ *Report, err error) 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
+	if err := e.adopt(ctx); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, e.closeApps()) }()
+	if err := e.openApps(ctx); err != nil {
+		return nil, err
+	}
 	seen, err := e.look(ctx, img)
 	if err != nil {
 		return nil, err

@@ -229,7 +229,7 @@ func (x *runner) registrySecrets(m *machine) (map[string]string, error) {
 		addresses = append(addresses, l.Cert.SubjectAltName.IPs...)
 	}
 	p, err := x.state.registryCert(ca, addresses, names)
-	return map[string]string{plan.SecretRegistryCert: string(p.cert), plan.SecretRegistryKey: string(p.key)}, err
+	return map[string]string{plan.SecretRegistryCert: string(p.cert), plan.SecretRegistryKey: string(p.key), plan.SecretRegistryCAKey: string(ca.key)}, err
 }
 
 // kubeconfig fetches the operator's, from the first master.

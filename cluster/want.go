@@ -58,6 +58,11 @@ func (e *engine) want(_ context.Context, img *source, seen []plan.Node) (plan.Wa
 	if w.Apps, err = e.wantApps(w.Hosts[0]); err != nil {
 		return w, err
 	}
+	list, err := e.listApps()
+	if err != nil {
+		return w, err
+	}
+	w.Applications = string(list)
 	data, err := json.Marshal(e.about(img))
 	w.Secret = digest(data)
 	return w, err

@@ -26,6 +26,7 @@ const (
 	OpCerts = "certs" // CertsRequest -> []Cert
 	OpDebug = "debug" // DebugRequest; a tar as output
 	OpClose = "close"
+	OpKept  = "kept"           // KeptRequest -> Kept
 	OpState = "runtime"        // RuntimeRequest -> RuntimeState
 	OpWants = "kubeadm.images" // kubeadm's configuration as a string, kubeadm as input -> []string, see KubeadmImages
 )
@@ -134,6 +135,13 @@ func (s *Server) Ops() map[string]wire.Handler {
 				return nil, err
 			}
 			return nil, s.Debug(ctx, q, in.Output())
+		},
+		OpKept: func(_ context.Context, in *wire.Incoming) (any, error) {
+			var q KeptRequest
+			if err := in.Decode(&q); err != nil {
+				return nil, err
+			}
+			return s.Kept(q)
 		},
 		OpState: func(ctx context.Context, in *wire.Incoming) (any, error) {
 			var q RuntimeRequest

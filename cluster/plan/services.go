@@ -71,7 +71,12 @@ func (m *maker) registry(h Host) {
 	m.add(h, "files", FilesArgs{Files: []FileArg{
 		{To: cert, Secret: SecretRegistryCert, Mode: 0o644},
 		{To: key, Secret: SecretRegistryKey, Mode: 0o600},
-	}}, Adds, "certificate of the registry")
+		{To: path.Join(pki, "ca.key"), Secret: SecretRegistryCAKey, Mode: 0o600},
+	}}, Adds, "certificate of the registry, and the key of its authority for other operators")
+	if m.want.Applications != "" {
+		file := FileArg{To: path.Join(Dir(m.want.Cluster), "applications.json"), Content: m.want.Applications, Mode: 0o600}
+		m.add(h, "files", FilesArgs{Files: []FileArg{file}}, Changes, "the list of applications, for other operators")
+	}
 	unit := strings.Join([]string{
 		"[Unit]", "Description=Container images of the cluster " + m.want.Cluster, "After=network.target",
 		"[Service]",

@@ -48,6 +48,9 @@ type Want struct {
 	// Apps are applications that were brought to the cluster after it was made,
 	// in order.
 	Apps []App
+	// Applications is the list of them that other operators find on the masters,
+	// JSON; "" for none.
+	Applications string
 	// Plugins are the work of the plugins, in order.
 	Plugins []extend.Work
 	// AtOnce is how many workers that are nodes already change at the same time;
@@ -96,8 +99,10 @@ const (
 	SecretInputs       = "inputs"
 	SecretRegistryCert = "registry.crt"
 	SecretRegistryKey  = "registry.key"
-	SecretData         = "data"
-	SecretEnv          = "env" // the Clusterfile's env for scripts: KEY=VALUE, a NUL between
+	// SecretRegistryCAKey is the key of the registries' authority.
+	SecretRegistryCAKey = "ca.key"
+	SecretData          = "data"
+	SecretEnv           = "env" // the Clusterfile's env for scripts: KEY=VALUE, a NUL between
 )
 
 // The sockets of the container runtimes.

@@ -136,8 +136,8 @@ func TestBad(t *testing.T) {
 			kubeadm("KubeletConfiguration", map[string]any{"evictionHard": map[string]any{"nodefs.available": "1Gi"}})(in)
 			in.Nodes[0].Mounts[0].Bytes = in.Nodes[0].Mounts[0].TotalBytes * 5 / 100
 		}, nil},
-		"inodes":             {node(0, func(n *Node) { n.Mounts[0].Inodes = 5 }), []string{"inodes fail m1: 5 inodes"}},
-		"no inodes counted":  {node(0, func(n *Node) { n.Mounts[0].Inodes = -1 }), nil},
+		"inodes":            {node(0, func(n *Node) { n.Mounts[0].Inodes = 5 }), []string{"inodes fail m1: 5 inodes"}},
+		"no inodes counted": {node(0, func(n *Node) { n.Mounts[0].Inodes = -1 }), nil},
 		"noexec": {node(0, func(n *Node) {
 			n.Mounts = append(n.Mounts, plan.Mount{Path: "/opt", Point: "/opt", TotalBytes: 1, NoExec: true})
 		}), []string{"noexec fail m1: /opt (/opt) is mounted noexec"}},

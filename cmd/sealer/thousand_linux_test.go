@@ -157,7 +157,7 @@ func (m *fakeMachine) stepOps() map[string]wire.Handler {
 	yes := func(context.Context, *wire.Incoming) (any, error) { return nil, nil }
 	return map[string]wire.Handler{
 		node.OpOpen: yes, node.OpCheck: yes, node.OpClose: yes, node.OpFetch: yes,
-		node.OpServe: yes,
+		node.OpServe: yes, node.OpKept: yes,
 		node.OpBlob: func(_ context.Context, in *wire.Incoming) (any, error) {
 			_, err := io.Copy(io.Discard, in.Input())
 			return nil, err

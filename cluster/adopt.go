@@ -1,0 +1,43 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/clusterimage/sealer/cluster/node"
+	"github.com/clusterimage/sealer/cluster/wire"
+)
+
+// adopt takes over what another operator's machine has made of the cluster: the
+// authority of its registries, without which every machine would get another
+// one, and the list of its applications. The masters keep both. A state that has
+// an authority, and a cluster that is new, stay as they are.
+func (e *engine) adopt(ctx context.Context) error {
+	_, err := os.Stat(filepath.Join(e.state.dir, "pki", "ca.key"))
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, m := range e.machines {
+		if !m.Master() {
+			continue
+		}
+		var k node.Kept
+		if err := m.conn.Call(ctx, node.OpKept, node.KeptRequest{Cluster: e.file.Cluster.Name}, &k, wire.Streams{}); err != nil {
+			return fmt.Errorf("%s: %w", m.name(), err)
+		}
+		if len(k.Key) == 0 || len(k.CA) == 0 {
+			continue
+		}
+		e.event(Event{Type: "log", Host: m.name(), Text: "this machine takes over the registry's authority and the list of applications"})
+		err := errors.Join(e.state.write("pki/ca.key", k.Key), e.state.write("pki/ca.crt", k.CA))
+		if len(k.Applications) > 0 {
+			err = errors.Join(err, e.state.write(applicationsFile, k.Applications))
+		}
+		return err
+	}
+	return nil
+}
