@@ -38,13 +38,33 @@ func (c *Client) Tags(ctx context.Context, r ref.Reference) ([]string, error) {
 	return slices.Compact(tags), nil
 }
 
+// Catalog returns the repositories of a registry, host[:port], sorted, as far as
+// these credentials may see them. The error wraps ErrNotFound or ErrUnauthorized
+// where the registry has no catalog, or shows it to nobody.
+func (c *Client) Catalog(ctx context.Context, registry string) ([]string, error) {
+	t, err := c.destination(ref.Reference{Registry: registry, Repository: "catalog", Tag: ref.DefaultTag})
+	var all []string
+	if err == nil {
+		all, err = c.pages(ctx, t, fmt.Sprintf("/v2/_catalog?n=%d", tagsPage), "registry:catalog:*")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("catalog of %s: %w", registry, err)
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
 // tags reads every page of the tags of t: OCI distribution specification, "Listing
 // tags".
 func (c *Client) tags(ctx context.Context, t target) ([]string, error) {
+	return c.pages(ctx, t, firstTags(t), pullScope(t.repository))
+}
+
+// pages reads every page of a list, which begins at path.
+func (c *Client) pages(ctx context.Context, t target, path, scope string) ([]string, error) {
 	var all []string
-	next := firstTags(t)
-	for next != "" {
-		page, after, err := c.tagPage(ctx, t, next)
+	for next := path; next != ""; {
+		page, after, err := c.page(ctx, t, next, scope)
 		if err != nil {
 			return nil, err
 		}
@@ -63,8 +83,13 @@ func firstTags(t target) string {
 
 // tagPage reads a page of the tags of t, and the path of the next one.
 func (c *Client) tagPage(ctx context.Context, t target, path string) (tags []string, next string, err error) {
+	return c.page(ctx, t, path, pullScope(t.repository))
+}
+
+// page reads a page of tags or of repositories, and the path of the next one.
+func (c *Client) page(ctx context.Context, t target, path, scope string) (names []string, next string, err error) {
 	fail := func(err error) ([]string, string, error) { return nil, "", fmt.Errorf("read tags: %w", err) }
-	resp, err := c.do(ctx, t, request{method: "GET", path: path, scope: pullScope(t.repository)})
+	resp, err := c.do(ctx, t, request{method: "GET", path: path, scope: scope})
 	if err != nil {
 		return nil, "", err
 	}
@@ -77,7 +102,8 @@ func (c *Client) tagPage(ctx context.Context, t target, path string) (tags []str
 		return fail(fmt.Errorf("a page of more than %d bytes", maxTagsPage))
 	}
 	var page struct {
-		Tags []string `json:"tags"`
+		Tags         []string `json:"tags"`
+		Repositories []string `json:"repositories"`
 	}
 	if err := json.Unmarshal(b, &page); err != nil {
 		return fail(err)
@@ -85,7 +111,7 @@ func (c *Client) tagPage(ctx context.Context, t target, path string) (tags []str
 	if next, err = nextPage(resp.Request.URL, resp.Header.Get("Link")); err != nil {
 		return fail(err)
 	}
-	return page.Tags, next, nil
+	return append(page.Tags, page.Repositories...), next, nil
 }
 
 // nextPage returns the path of the page that a Link header (RFC 8288) names as the

@@ -11,6 +11,7 @@ import (
 
 	"github.com/clusterimage/sealer/registry/mirror"
 	"github.com/clusterimage/sealer/registry/remote"
+	"github.com/clusterimage/sealer/registry/tree"
 	"github.com/clusterimage/sealer/store"
 	"github.com/clusterimage/sealer/transfer"
 )
@@ -60,13 +61,20 @@ func (a *app) pushMirrored(ctx context.Context, s *store.Store, c *remote.Client
 	bar := a.newProgress(false)
 	pushed, lacking, err := transfer.PushMirrored(ctx, s, c, name, p, to, transfer.PushOptions{Progress: bar.transfer})
 	bar.Close()
-	reduced := 0
+	reduced, attached := 0, 0
 	for _, im := range pushed {
+		if tree.IsAttachmentTag(im.Reference.Tag) {
+			attached++
+			continue
+		}
 		printf(out, "%s  %s\n", im.Reference, im.Digest)
 		if im.Reduced {
 			reduced++
 			printf(a.Err, "warning: %s: the registry takes no index whose platforms it has not all; it got one of those inside, with another digest\n", im.Reference)
 		}
+	}
+	if attached > 0 {
+		printf(a.Err, "and %s: signatures, attestations and other artifacts of these images\n", counted(attached, "attachment", "attachments"))
 	}
 	for _, r := range lacking {
 		printf(a.Err, "not pushed: %s: %s lists it and does not hold it\n", r.Familiar(), name)

@@ -120,6 +120,7 @@ commands, and a registry with every container image that will be pulled.
 		a.run(),
 		a.save(),
 		a.scan(),
+		a.search(),
 		a.tag(),
 		a.umount(),
 		a.verify(),
