@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -81,7 +82,7 @@ func startUpstream(ts *testscript.TestScript, neg bool, args []string) {
 
 // fault NAME LEVEL TIMES ACTION [N] injects a fault into an upstream: LEVEL is
 // ping, token, manifest, blob …; ACTION is a status code, cut, truncate, corrupt
-// stall or endless. fault NAME none removes all.
+// stall, endless, or trickle: N bytes every 50 ms. fault NAME none removes all.
 func injectFault(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) == 2 && args[1] == "none" {
 		ts.Value(upstreamsKey).(upstreams)[args[0]].ClearFaults()
@@ -110,6 +111,8 @@ func injectFault(ts *testscript.TestScript, neg bool, args []string) {
 		do = registrytest.Corrupt()
 	case "endless":
 		do = registrytest.Endless()
+	case "trickle":
+		do = registrytest.Trickle(number(4), 50*time.Millisecond)
 	default:
 		do = registrytest.Status(number(3))
 	}

@@ -263,7 +263,7 @@ func (e *engine) copy(ctx context.Context, blobs []remote.Wanted) error {
 	} else {
 		m := newMeter(e.o.Progress, blobs)
 		for i := range blobs {
-			blobs[i].Progress = m.of(blobs[i].Descriptor)
+			blobs[i].Progress = m.of(blobs[i])
 		}
 		failed = remote.Fetch(ctx, e.sink, blobs, e.o.Jobs)
 	}

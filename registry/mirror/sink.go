@@ -111,10 +111,15 @@ func newMeter(report func(remote.Event), blobs []remote.Wanted) *meter {
 	return m
 }
 
-// of returns the function that counts the bytes of one blob.
-func (m *meter) of(d ocispec.Descriptor) func(int) {
+// of returns the function that counts the bytes of one blob. Of several images that
+// have it the first is named.
+func (m *meter) of(d remote.Wanted) func(int) {
 	if m.report == nil {
 		return nil
+	}
+	var reference string
+	if len(d.From) > 0 {
+		reference = d.From[0].Image.String()
 	}
 	var got int64 // a blob has one writer at a time
 	return func(n int) {
@@ -123,6 +128,6 @@ func (m *meter) of(d ocispec.Descriptor) func(int) {
 		m.done += int64(n)
 		done := m.done
 		m.mu.Unlock()
-		m.report(remote.Event{Op: "fetch", Digest: d.Digest, Size: d.Size, Finished: got >= d.Size, Done: done, Total: m.total})
+		m.report(remote.Event{Op: "fetch", Reference: reference, Digest: d.Digest, Size: d.Size, Finished: got >= d.Size, Done: done, Total: m.total})
 	}
 }

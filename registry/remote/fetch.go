@@ -91,8 +91,10 @@ func (q *queue) next(small bool) (d ocispec.Descriptor, ok bool) {
 // Wanted is a blob to fetch, and the places that have it.
 type Wanted struct {
 	ocispec.Descriptor
-	From     []Origin
-	Progress func(n int) // called with each number of bytes that arrives; may be nil
+	From []Origin
+	// Progress is called with 0 when the blob begins, and with each number of bytes
+	// that arrives; it may be nil.
+	Progress func(n int)
 }
 
 // Origin is a place that has a blob.
@@ -110,6 +112,7 @@ func (b Wanted) fetch(ctx context.Context, sink Sink) error {
 	for _, o := range b.From {
 		err := sink.PutBlob(ctx, b.Descriptor, func(w io.Writer) error {
 			if b.Progress != nil {
+				b.Progress(0)
 				w = progress.of(w)
 			}
 			if b.embedded() {
