@@ -104,6 +104,9 @@ func (s *scanner) gap(p place, at spot, c cause, subject string) {
 		s.reject(p, at, c.reason)
 		return
 	}
+	if p.foreign && c.rule == placeholderGap.rule {
+		c.grade = Doubtful // nothing of the cluster reads the file
+	}
 	written := at.written
 	at.written = ""
 	f := p.finding(at, Low)

@@ -2,6 +2,7 @@ package imagelist
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"path"
@@ -82,7 +83,7 @@ func (s *scanner) addRemote(c *source, ch *chart.Chart, at string, depth int) er
 		if d == nil || carried[d.Name] {
 			continue
 		}
-		from, err := dependencySource(d, ch.Lock)
+		from, err := s.dependencySource(d, ch.Lock)
 		if err == nil && added[from] {
 			continue // under another alias
 		}
@@ -123,7 +124,7 @@ func (s *scanner) addition(a Addition) {
 
 // dependencySource is where a dependency is fetched from: in the version of
 // Chart.lock, where that fits, else in the newest that Chart.yaml allows.
-func dependencySource(d *chart.Dependency, lock *chart.Lock) (string, error) {
+func (s *scanner) dependencySource(d *chart.Dependency, lock *chart.Lock) (string, error) {
 	version := d.Version
 	if lock != nil {
 		for _, l := range lock.Dependencies {
@@ -133,7 +134,19 @@ func dependencySource(d *chart.Dependency, lock *chart.Lock) (string, error) {
 			}
 		}
 	}
-	return chartSource(d.Repository, d.Name, version)
+	return chartSource(s.repositoryURL(d.Repository), d.Name, version)
+}
+
+// repositoryURL is the URL of a repository that a chart calls by a name (@NAME,
+// alias:NAME), where the files tell it: helm repo add in a script, a helmfile.
+func (s *scanner) repositoryURL(repository string) string {
+	name, ok := strings.CutPrefix(repository, "@")
+	if !ok {
+		if name, ok = strings.CutPrefix(repository, "alias:"); !ok {
+			return repository
+		}
+	}
+	return cmp.Or(s.helmRepos[name], repository)
 }
 
 // chartSource is the form that Charts takes.
@@ -152,7 +165,7 @@ func chartSource(repository, name, version string) (string, error) {
 		}
 		return "repo+" + repository + "#" + name + version, nil
 	case strings.HasPrefix(repository, "@"), strings.HasPrefix(repository, "alias:"):
-		return "", fmt.Errorf("its repository %s is a name that only one machine's helm knows: write the URL", repository)
+		return "", fmt.Errorf("its repository %s is a name that only one machine's helm knows: write the URL, or \"helm repo add\" into a script", repository)
 	case repository == "":
 		return "", fmt.Errorf("it has no repository")
 	}

@@ -11,6 +11,7 @@ import (
 	"runtime/metrics"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/Masterminds/semver/v3"
@@ -128,8 +129,15 @@ func (s *scanner) render(ch *chart.Chart, vals map[string]any, caps *chartutil.C
 	if err := endlessLoop(ch); err != nil {
 		return nil, err
 	}
-	e := engine.Engine{LintMode: lax != nil} // takes missing values as empty
-	return s.watched(func() (map[string]string, error) { return e.Render(ch, rv) })
+	var stop atomic.Bool
+	if lax == nil {
+		return s.watched(&stop, func() (map[string]string, error) { return renderStoppable(ch, rv, &stop) })
+	}
+	if s.leftBehind > 0 {
+		return nil, errRunaway // one that cannot be stopped is enough
+	}
+	e := engine.Engine{LintMode: true} // takes missing values as empty, and knows no lookup
+	return s.watched(&stop, func() (map[string]string, error) { return e.Render(ch, rv) })
 }
 
 // checkSchema checks the values that ch is rendered with.
@@ -144,11 +152,15 @@ func (s *scanner) checkSchema(ch *chart.Chart, rv chartutil.Values) error {
 
 var errRunaway = errors.New("the templates do not come to an end")
 
+// stopTime is how long a rendering may take to see that it is to stop.
+const stopTime = 2 * time.Second
+
 // watched runs a rendering under limits of processor time and memory, so that
-// the outcome is the same on a busy machine. Helm's engine cannot be
-// interrupted: when a limit is reached its goroutine is left behind, and the
-// caller gives up.
-func (s *scanner) watched(render func() (map[string]string, error)) (map[string]string, error) {
+// the outcome is the same on a busy machine. When a limit is reached, stop is set,
+// and the rendering ends at its next turn of a loop. One that does not, in a single
+// call of a function, or without its values, is left behind: s.leftBehind counts
+// them, and the scan renders no further chart without its values.
+func (s *scanner) watched(stop *atomic.Bool, render func() (map[string]string, error)) (map[string]string, error) {
 	type result struct {
 		out map[string]string
 		err error
@@ -164,9 +176,18 @@ func (s *scanner) watched(render func() (map[string]string, error)) (map[string]
 	}()
 	clock, limit := <-clocks, cmp.Or(s.renderTime, maxRenderTime)
 	used := clock()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
 	start := heapBytes()
+	give := func(err error) (map[string]string, error) {
+		stop.Store(true)
+		select {
+		case <-done:
+		case <-time.After(stopTime):
+			s.leftBehind++
+		}
+		return nil, err
+	}
 	for {
 		select {
 		case r := <-done:
@@ -179,13 +200,13 @@ func (s *scanner) watched(render func() (map[string]string, error)) (map[string]
 			}
 			return r.out, r.err
 		case <-s.ctx.Done():
-			return nil, s.ctx.Err()
-		case <-tick.C:
+			return give(s.ctx.Err())
+		case <-ticker.C:
 			if clock() > used+limit {
-				return nil, fmt.Errorf("%w: not rendered after %s of processor time", errRunaway, limit)
+				return give(fmt.Errorf("%w: not rendered after %s of processor time", errRunaway, limit))
 			}
 			if now := heapBytes(); now > start+maxRenderHeap {
-				return nil, fmt.Errorf("%w: more than %d MiB of memory", errRunaway, maxRenderHeap>>20)
+				return give(fmt.Errorf("%w: more than %d MiB of memory", errRunaway, maxRenderHeap>>20))
 			}
 		}
 	}
@@ -364,7 +385,7 @@ func (s *scanner) missingDependencies(c *source, vals map[string]any) {
 			Text: strings.TrimSpace(d.Name + " " + d.Version), Remedy: "run: helm dependency build " + c.path + ", " + declare}
 		if err := c.lacks["charts/"+d.Name]; err != nil {
 			g.Reason = dependencyGap.reason + ": " + firstLine(err)
-		} else if _, err := dependencySource(d, nil); err == nil && s.o.Charts == nil && !c.archive {
+		} else if _, err := s.dependencySource(d, nil); err == nil && s.o.Charts == nil && !c.archive {
 			g.Remedy = "let sealer fetch it (--fetch-charts), or " + g.Remedy
 		}
 		s.addGap(dependencyGap, g)

@@ -3,6 +3,7 @@ package imagelist
 import (
 	"errors"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/fstest"
@@ -21,17 +22,17 @@ func TestRunaway(t *testing.T) {
 		}
 		return nil, nil
 	}
-	if _, err := s.watched(busy); !errors.Is(err, errRunaway) {
+	if _, err := s.watched(new(atomic.Bool), busy); !errors.Is(err, errRunaway) {
 		t.Errorf("watched = %v, want errRunaway", err)
 	}
 	// Time that others take of the processor is not the chart's.
 	idle := func() (map[string]string, error) { time.Sleep(200 * time.Millisecond); return nil, nil }
-	if _, err := s.watched(idle); err != nil && runtime.GOOS == "linux" {
+	if _, err := s.watched(new(atomic.Bool), idle); err != nil && runtime.GOOS == "linux" {
 		t.Errorf("watched = %v of a rendering that waited", err)
 	}
 	large := map[string]string{"a": string(make([]byte, maxChartRender+1))}
 	s.renderTime = time.Minute
-	if _, err := s.watched(func() (map[string]string, error) { return large, nil }); !errors.Is(err, errRunaway) {
+	if _, err := s.watched(new(atomic.Bool), func() (map[string]string, error) { return large, nil }); !errors.Is(err, errRunaway) {
 		t.Errorf("watched = %v, want errRunaway", err)
 	}
 	for _, loop := range []string{"{{ range until 1000000000 }}x{{ end }}", `{{ repeat 100000000 "x" }}`, "{{- range untilStep 0 2000000000 1 -}}{{ end }}"} {
@@ -42,6 +43,49 @@ func TestRunaway(t *testing.T) {
 		if !errors.Is(err, errRunaway) {
 			t.Errorf("%s: %v, want errRunaway", loop, err)
 		}
+	}
+}
+
+// TestRunawayStops ends loops, recursion and texts that values give: nothing of a
+// rendering that is given up goes on.
+func TestRunawayStops(t *testing.T) {
+	t.Parallel()
+	for name, chart := range map[string][2]string{
+		"loops":   {"{{ range until 9999 }}{{- range until 9999 -}}{{ range until 9999 }}{{ end }}{{ end }}{{ end }}", ""},
+		"helpers": {"{{ define \"a\" }}{{ range until 9999 }}{{ include \"b\" . }}{{ end }}{{ end }}{{ define \"b\" }}{{ range until 9999999 }}{{ end }}{{ end }}{{ include \"a\" . }}", ""},
+		"tpl":     {"{{ tpl .Values.loop . }}", "loop: '{{ range until 9999 }}{{ range until 9999 }}{{ range until 9999 }}{{ end }}{{ end }}{{ end }}'\n"},
+	} {
+		s := newScanner(t.Context(), Options{KubeVersion: DefaultKubeVersion, Lenient: true})
+		s.renderTime = 50 * time.Millisecond
+		s.fsys = fstest.MapFS{
+			"charts/loop/Chart.yaml":       {Data: []byte("apiVersion: v2\nname: loop\nversion: 1.0.0\n")},
+			"charts/loop/values.yaml":      {Data: []byte(chart[1])},
+			"charts/loop/templates/a.yaml": {Data: []byte("a: b\n" + chart[0])},
+		}
+		if err := s.readCharts([]string{"charts/loop"}); err != nil {
+			t.Fatal(err)
+		}
+		if s.leftBehind != 0 {
+			t.Errorf("%s: %d renderings go on", name, s.leftBehind)
+		}
+		if len(s.res.Gaps) != 1 || !strings.Contains(s.res.Gaps[0].Reason, errRunaway.Error()) {
+			t.Errorf("%s: gaps %v, want one that says %q", name, s.res.Gaps, errRunaway)
+		}
+	}
+}
+
+// TestTicks leaves nothing of the ticks in a rendering, nor in the chart.
+func TestTicks(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"{{ range .a -}}\n x {{ end }}", "{{- define \"x\" }}{{ end }}", "{{/* range {{ */}}a", "{{ \"}}range\" }}{{ block `}}` . }}{{ end }}", "{{ range", "a}}{{",
+	} {
+		if got := withoutTicks(withTicks(text)); got != text {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+	if got := withTicks("{{ if range }}{{- range .x -}} y"); strings.Count(got, "lookup") != 1 || !strings.Contains(got, "-}} y") {
+		t.Errorf("withTicks = %q", got)
 	}
 }
 

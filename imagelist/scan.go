@@ -192,6 +192,7 @@ type scanner struct {
 	gapLines   []int         // of the template that is looked at, in its rendering
 	buf        []byte        // of hasObject
 	renderTime time.Duration // for one chart; 0 is maxRenderTime
+	leftBehind int           // renderings that did not stop
 	keptCharts int           // bytes; 0 is maxKeptCharts
 }
 

@@ -23,6 +23,9 @@ func (s *scanner) scriptFile(p place, text string) {
 	var named []pair
 	for _, a := range sh.assigned {
 		s.wordsOfList(p, shellCommand{words: []word{{text: a.value}}, line: a.line})
+		if strings.Contains(a.value, "$") {
+			continue // known only when it runs
+		}
 		named = append(named, a)
 	}
 	used := s.composed(p, named, "script-split")

@@ -232,7 +232,7 @@ func (r *shellReader) endCommand(pipe bool) {
 	for len(c.words) > 0 {
 		w := c.words[0]
 		m := shellSet.FindStringSubmatch(w.text)
-		if m != nil && !w.dynamic {
+		if m != nil {
 			r.assigned = append(r.assigned, pair{key: m[1], value: w.text[len(m[0]):], line: c.line})
 		}
 		switch {

@@ -226,6 +226,9 @@ func (st *starter) kubectl(at Command, cmd shellCommand) {
 // helm reads helm install, upgrade and template.
 func (st *starter) helm(at Command, cmd shellCommand, dirs []string) {
 	args, flags, odd := helmArgs(cmd.words[1:])
+	if len(args) > 3 && args[0].text == "repo" && args[1].text == "add" && !args[2].dynamic && !args[3].dynamic {
+		st.s.noteHelmRepo(args[2].text, args[3].text)
+	}
 	if len(args) == 0 || !slices.Contains([]string{"install", "upgrade", "template"}, args[0].text) {
 		return
 	}
