@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -61,6 +62,11 @@ func (a *app) command() *cobra.Command {
 cluster or application needs where there is no internet: a rootfs, its start
 commands, and a registry with every container image that will be pulled.
 
+Flags that are typed often have a variable, SEALER_PROGRESS for --progress, and a
+line in $XDG_CONFIG_HOME/sealer/config.yaml, "progress: plain":
+` + strings.Join(settable, ", ") + `.
+The command line counts before the variable, and that before the file.
+
 ` + exitCodesHelp,
 		Version:       Version,
 		SilenceUsage:  true,
@@ -70,6 +76,11 @@ commands, and a registry with every container image that will be pulled.
 			// wrong usage.
 			if err := cmd.ValidateRequiredFlags(); err != nil {
 				return err
+			}
+			if cmd.Name() != "node" { // a machine works as the engine tells it
+				if err := configure(cmd); err != nil {
+					return err
+				}
 			}
 			a.started, a.running = true, cmd.CommandPath()
 			return a.check()
