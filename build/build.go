@@ -220,6 +220,7 @@ func (b *builder) warn(text string) {
 func (b *builder) commit(ctx context.Context, builds []*platformBuild) error {
 	var manifests []ocispec.Descriptor
 	for i, pb := range builds {
+		b.countLayers(platform.String(pb.platform), pb.layers)
 		desc, err := b.s.WriteImage(ctx, pb.config, pb.layers, pb.annotations())
 		if err != nil {
 			return err
