@@ -137,26 +137,13 @@ func (s *Store) needs(ctx context.Context, n *need, entry ocispec.Descriptor) er
 	}
 	var errs []error
 	for _, desc := range manifests {
-		var m struct { // of a manifest; its annotations are most of it
-			Config struct {
-				MediaType string        `json:"mediaType"`
-				Digest    digest.Digest `json:"digest"`
-				Size      int64         `json:"size"`
-			} `json:"config"`
-			Layers []struct {
-				Digest digest.Digest `json:"digest"`
-			} `json:"layers"`
-		}
-		if err := s.readJSON(ctx, desc, maxManifest, &m); err != nil {
+		config, err := s.namedIn(ctx, desc, n.blobs)
+		if err != nil {
 			n.allBlobs, n.allLayers = true, true
 			errs = append(errs, err)
 			continue
 		}
-		n.blobs[desc.Digest], n.blobs[m.Config.Digest] = true, true
-		for _, l := range m.Layers {
-			n.blobs[l.Digest] = true
-		}
-		ids, err := s.layerIDs(ctx, desc, ocispec.Descriptor{MediaType: m.Config.MediaType, Digest: m.Config.Digest, Size: m.Config.Size})
+		ids, err := s.layerIDs(ctx, desc, config)
 		if err != nil {
 			n.allLayers = true // their IDs are in the config
 			errs = append(errs, err)
@@ -167,6 +154,64 @@ func (s *Store) needs(ctx context.Context, n *need, entry ocispec.Descriptor) er
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// namedIn adds the manifest desc and the blobs that it names to blobs, and returns
+// its config's descriptor. A manifest is searched for digests, which takes a part
+// of the time of decoding it: what it names for another purpose is kept, too.
+func (s *Store) namedIn(ctx context.Context, desc ocispec.Descriptor, blobs map[digest.Digest]bool) (config ocispec.Descriptor, err error) {
+	b, err := s.ReadBlob(ctx, desc.Digest, maxManifest)
+	if err != nil {
+		return config, err
+	}
+	fail := func(err error) (ocispec.Descriptor, error) {
+		return config, fmt.Errorf("blob %s: %w: %w", desc.Digest, ErrInvalid, err)
+	}
+	if int64(len(b)) != desc.Size {
+		return config, fmt.Errorf("blob %s: %w: %d bytes, want %d", desc.Digest, ErrMismatch, len(b), desc.Size)
+	}
+	err = field(b, "config", &config)
+	if err == nil && config.Digest == "" { // keys count in any case of their letters
+		var m ocispec.Manifest
+		err = json.Unmarshal(b, &m)
+		config = m.Config
+	}
+	if err != nil {
+		return fail(err)
+	}
+	blobs[desc.Digest], blobs[config.Digest] = true, true
+	if !bytes.ContainsRune(b, '\\') { // a digest could be written with escapes
+		eachDigest(b, func(d digest.Digest) { blobs[d] = true })
+		return config, nil
+	}
+	var m struct { // its annotations are most of a manifest
+		Layers []struct {
+			Digest digest.Digest `json:"digest"`
+		} `json:"layers"`
+	}
+	if err := json.Unmarshal(b, &m); err != nil {
+		return fail(err)
+	}
+	for _, l := range m.Layers {
+		blobs[l.Digest] = true
+	}
+	return config, nil
+}
+
+// eachDigest calls f with each digest that stands in b.
+func eachDigest(b []byte, f func(digest.Digest)) {
+	const prefix, length = "sha256:", len("sha256:") + 64
+	for {
+		i := bytes.Index(b, []byte(prefix))
+		if i < 0 {
+			return
+		}
+		b = b[i:]
+		if len(b) >= length {
+			f(digest.Digest(b[:length]))
+		}
+		b = b[len(prefix):]
+	}
 }
 
 // layerIDs returns the IDs of the layers of the manifest desc, whose config is
@@ -201,29 +246,36 @@ func (s *Store) layerIDs(ctx context.Context, desc, config ocispec.Descriptor) (
 // configLayers decodes the layers of a config alone, which stand near its
 // beginning: the rest is a hundred times longer.
 func configLayers(config []byte) (layers []image.ConfigLayer, err error) {
-	const field = "layers"
-	if bytes.Count(config, []byte(`"`+field+`"`)) > 1 { // of two, the last counts
-		var c image.Config
-		err := json.Unmarshal(config, &c)
-		return c.Layers, err
+	err = field(config, "layers", &layers)
+	return layers, err
+}
+
+// field decodes the field name of the JSON object b into v, and nothing that
+// follows it.
+func field(b []byte, name string, v any) error {
+	if bytes.Count(b, []byte(`"`+name+`"`)) > 1 || bytes.ContainsRune(b, '\\') { // of two, the last counts
+		var all map[string]json.RawMessage
+		if err := json.Unmarshal(b, &all); err != nil || all[name] == nil {
+			return err
+		}
+		return json.Unmarshal(all[name], v)
 	}
-	dec := json.NewDecoder(bytes.NewReader(config))
+	dec := json.NewDecoder(bytes.NewReader(b))
 	if _, err := dec.Token(); err != nil {
-		return nil, err
+		return err
 	}
 	for dec.More() {
 		key, err := dec.Token()
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if key == field {
-			err := dec.Decode(&layers)
-			return layers, err
+		if key == name {
+			return dec.Decode(v)
 		}
 		var skipped json.RawMessage
 		if err := dec.Decode(&skipped); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return nil, nil
+	return nil
 }

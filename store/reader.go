@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -81,10 +82,16 @@ func (r *reader) ReadBlob(ctx context.Context, d digest.Digest, limit int64) ([]
 		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	fi, err := f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("read blob %s: %w", d, err)
 	}
+	var content bytes.Buffer
+	content.Grow(int(min(fi.Size(), limit)) + bytes.MinRead) // so that it grows no more
+	if _, err := content.ReadFrom(io.LimitReader(f, limit+1)); err != nil {
+		return nil, fmt.Errorf("read blob %s: %w", d, err)
+	}
+	b := content.Bytes()
 	if int64(len(b)) > limit {
 		return nil, fmt.Errorf("read blob %s: %w: longer than %d bytes", d, ErrInvalid, limit)
 	}
