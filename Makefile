@@ -102,7 +102,7 @@ race-store: crashtest ## 8 processes on one store for 3 minutes
 	bin/crashtest -sealer bin/sealer -race $$((3 * $(TIMES)))m
 
 mutate: ## mutants, which a package's own tests must kill (PACKAGES="a b", MUTATE="-only a/x.go,a/y.go:12" for some places)
-	nice -n 19 $(GO) run ./.ci/mutate $(MUTATE) $(or $(PACKAGES),registry/ref registry/tree registry/platform kubefile parser registry/mirror imagelist store)
+	nice -n 19 $(GO) run ./.ci/mutate $(MUTATE) $(or $(PACKAGES),registry/ref registry/tree registry/platform kubefile parser image rootfs layer registry/mirror imagelist store)
 
 bench-build: ## builds beside git status and tar | zstd (SCALE=10 for a tenth; 21 GB and 20 minutes as it is)
 	@bash build/bench.sh
