@@ -100,7 +100,7 @@ func (pb *platformBuild) planBase(ctx context.Context, vars parser.Vars) error {
 	switch {
 	case from == nil:
 		return pb.fresh(missing)
-	case pb.b.checking:
+	case pb.b.checking && errors.Is(missing, errNotHere):
 		pb.b.warn(missing.Error())
 		return nil
 	case errors.Is(missing, errUnasked):

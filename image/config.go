@@ -9,6 +9,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/tree"
 )
 
@@ -59,6 +60,25 @@ type ConfigLayer struct {
 	Type  string        `json:"type"` // FROM, COPY, RUN or BASE
 	Value string        `json:"value"`
 	Size  int64         `json:"size"` // bytes unpacked; of a registry layer the blobs that it adds
+}
+
+// Check returns an error for values that no image has: layers of a negative
+// size, and a private registry that is no host[:port].
+func (c *Config) Check() error {
+	for i, l := range c.Layers {
+		if l.Size < 0 {
+			return fmt.Errorf("layer %d of %d bytes", i, l.Size)
+		}
+	}
+	if c.PrivateRegistry.Name != "" {
+		if err := ref.CheckHost(c.PrivateRegistry.Name); err != nil {
+			return fmt.Errorf("private registry %w", err)
+		}
+	}
+	if _, err := tree.ParseNaming(string(c.PrivateRegistry.Naming)); err != nil {
+		return err
+	}
+	return nil
 }
 
 // Commands are the start commands: the base's first.

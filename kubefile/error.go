@@ -11,7 +11,7 @@ import (
 var ErrUnset = errors.New("a variable is not set")
 
 // An Error is one fault of a Kubefile. Errors of one file are joined with
-// errors.Join, in line order.
+// Join, in line order.
 type Error struct {
 	File        string // the Kubefile's name
 	Line        int    // from 1; 0 when the fault has no line
@@ -38,6 +38,24 @@ func (e *Error) Error() string {
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// maxFaults is the most faults that Join tells: a file that is no Kubefile has one
+// in each line.
+const maxFaults = 100
+
+// Join returns the first 100 of errs as one error, in their order, and the number
+// of the others; nil if there is none.
+func Join(errs []*Error) error {
+	var joined []error
+	for i, e := range errs {
+		if i == maxFaults {
+			joined = append(joined, &Error{File: e.File, Msg: fmt.Sprintf("%d more faults", len(errs)-i), Fix: "correct these first"})
+			break
+		}
+		joined = append(joined, e)
+	}
+	return errors.Join(joined...)
+}
 
 // Suggest returns the candidate that a misspelt word most likely means, or "".
 func Suggest(word string, candidates []string) string {

@@ -1,7 +1,6 @@
 package kubefile
 
 import (
-	"errors"
 	"fmt"
 	"path"
 	"regexp"
@@ -24,12 +23,7 @@ var (
 // context, joined in line order; each is an *Error. Words with variables are
 // judged once f is expanded.
 func (f *File) Validate() error {
-	errs := f.Faults()
-	joined := make([]error, len(errs))
-	for i, e := range errs {
-		joined[i] = e
-	}
-	return errors.Join(joined...)
+	return Join(f.Faults())
 }
 
 // Faults returns the faults that Validate joins.

@@ -140,6 +140,11 @@ func readWanted(ctx context.Context, blob io.Reader, limits Limits) (map[string]
 		if err != nil {
 			return nil, err
 		}
+		if skip, err := belowWhiteout(name); err != nil {
+			return nil, err
+		} else if skip {
+			continue
+		}
 		name = strings.Clone(name)
 		if err := read.hold(name, h.Linkname); err != nil {
 			return nil, err

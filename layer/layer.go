@@ -112,9 +112,11 @@ func Read(ctx context.Context, dir string, r io.Reader, size int64, o Options) (
 	}
 	defer d.Close()
 	h := sha256.New()
-	tar := &limitedReader{r: io.TeeReader(d, h), left: cmp.Or(o.Limits.Unpacked, MaxContent(size)+o.Limit)}
+	most := cmp.Or(o.Limits.Unpacked, MaxContent(size)+o.Limit)
+	tar := &limitedReader{r: io.TeeReader(d, h), left: most}
 	var out Result
 	bounds := o.unpacking()
+	bounds.limit = min(bounds.limit, most) // the holes of a sparse file are no bytes of the tar
 	bounds.entries = cmp.Or(o.Limits.Entries, maxEntriesOf(size))
 	out.Size, err = unpack(ctx, dir, tar, bounds)
 	if err == nil {

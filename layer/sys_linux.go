@@ -70,3 +70,15 @@ func link(f *os.File, in *os.Root, base string) error {
 	}
 	return nil
 }
+
+// A fileID tells files with several names apart.
+type fileID struct{ device, inode uint64 }
+
+// linked returns the ID of a file, and whether it has several names.
+func linked(fi fs.FileInfo) (fileID, bool) {
+	st, ok := fi.Sys().(*syscall.Stat_t)
+	if !ok || st.Nlink < 2 {
+		return fileID{}, false
+	}
+	return fileID{uint64(st.Dev), st.Ino}, true //nolint:unconvert // its type differs between processors
+}

@@ -123,6 +123,9 @@ func (u *unpacker) entry(h *tar.Header, r io.Reader) error {
 	if err != nil {
 		return err
 	}
+	if skip, err := belowWhiteout(name); skip || err != nil {
+		return err
+	}
 	base := path.Base(name)
 	if strings.HasPrefix(base, WhiteoutPrefix) {
 		if base != OpaqueName {
@@ -156,10 +159,31 @@ func (u *unpacker) entry(h *tar.Header, r io.Reader) error {
 	return fmt.Errorf("%w: an entry of type %q", ErrInvalid, h.Typeflag)
 }
 
+// belowWhiteout refuses a name below a whiteout, which is no directory, and
+// reports whether it lies in a directory of AUFS' own, which is skipped.
+func belowWhiteout(name string) (skip bool, err error) {
+	for part := range strings.SplitSeq(path.Dir(name), "/") {
+		switch {
+		case strings.HasPrefix(part, metaPrefix) && part != OpaqueName:
+			return true, nil
+		case strings.HasPrefix(part, WhiteoutPrefix):
+			return false, fmt.Errorf("%w: it lies below a whiteout", ErrInvalid)
+		}
+	}
+	return false, nil
+}
+
+// maxName is the most bytes of a path in a layer: the kernel opens no longer one,
+// and the time to walk a tree grows with the square of its depth.
+const maxName = 4096
+
 // localName returns the path that an entry's name means inside the layer, "."
 // for its root. A name with ".." is refused rather than cleaned: nothing
 // honest writes it.
 func localName(name string) (string, error) {
+	if len(name) > maxName {
+		return "", fmt.Errorf("%w: the path has more than %d bytes", ErrInvalid, maxName)
+	}
 	for part := range strings.SplitSeq(name, "/") {
 		if part == ".." {
 			return "", fmt.Errorf("%w: the path leads out of the layer", ErrInvalid)
@@ -239,6 +263,9 @@ func (u *unpacker) link(name string, h *tar.Header) error {
 		err = u.root.Link(target, name)
 	}
 	if err != nil {
+		if fi, statErr := u.root.Lstat(target); statErr == nil && fi.IsDir() {
+			err = fmt.Errorf("%w: a directory has no hard links", ErrInvalid) // the kernel's error is that of a missing right
+		}
 		return fmt.Errorf("hard link to %q: %w", h.Linkname, hostile(err))
 	}
 	return nil

@@ -1,7 +1,6 @@
 package parser
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -72,11 +71,7 @@ func Expand(f *kubefile.File, vars Vars) (*kubefile.File, error) {
 		}
 	}
 	slices.SortStableFunc(e.errs, func(a, b *kubefile.Error) int { return a.Line - b.Line })
-	joined := make([]error, len(e.errs))
-	for i, err := range e.errs {
-		joined[i] = err
-	}
-	return out, errors.Join(joined...)
+	return out, kubefile.Join(e.errs)
 }
 
 // ExpandFrom returns FROM alone, expanded. It needs no base, so a build calls it
@@ -108,6 +103,7 @@ type expander struct {
 	args     map[string]string
 	declared map[string]bool
 	in       kubefile.Instruction
+	bytes    int // that all expansions have given so far
 	errs     []*kubefile.Error
 	warnings []*kubefile.Error
 }
@@ -163,6 +159,10 @@ var reference = regexp.MustCompile(`\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A
 // expand replaces the variables of one raw word and drops its quotes. missing
 // lists the unset variables in the word that have no default.
 func (e *expander) expand(raw string) (value string, missing []string, ok bool) {
+	if e.bytes+e.most(raw) > maxExpanded {
+		e.errs = append(e.errs, e.fault(fmt.Sprintf("%s: the variables of the file give more than %d MiB of text", clip(raw), maxExpanded>>20), "make the values shorter"))
+		return "", nil, false
+	}
 	res, err := e.lex.ProcessWordWithMatches(raw, e)
 	if err != nil {
 		e.errs = append(e.errs, e.fault(fmt.Sprintf("%s: %s", clip(raw), lexFault(err)), "see the quotes and the ${...}"))
@@ -174,7 +174,31 @@ func (e *expander) expand(raw string) (value string, missing []string, ok bool) 
 			missing = append(missing, name)
 		}
 	}
+	if strings.Contains(raw, "$") {
+		e.bytes += len(res.Result)
+	}
 	return res.Result, missing, true
+}
+
+// maxExpanded bounds the bytes that the expansions of one file give together:
+// ten lines of values that repeat the one before multiply to gigabytes.
+const maxExpanded = 16 << 20
+
+// used is a variable in any form, and whether a pattern in it is replaced.
+var used = regexp.MustCompile(`\$\{?([A-Za-z_][A-Za-z0-9_]*)(/?)`)
+
+// most returns a bound of the bytes that the variables of raw give.
+func (e *expander) most(raw string) int {
+	n := 0
+	for _, m := range used.FindAllStringSubmatch(raw, -1) {
+		v, _ := e.Get(m[1])
+		if m[2] == "" {
+			n += len(v)
+		} else {
+			n += len(v) * len(raw) // each byte may be replaced by the rest of the word
+		}
+	}
+	return n
 }
 
 // lexFault drops the word that the lexer's error repeats.

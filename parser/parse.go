@@ -1,7 +1,6 @@
 package parser
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -34,11 +33,7 @@ func Parse(name string, r io.Reader) (*kubefile.File, error) {
 		p.validate()
 	}
 	slices.SortStableFunc(p.errs, func(a, b *kubefile.Error) int { return a.Line - b.Line })
-	joined := make([]error, len(p.errs))
-	for i, e := range p.errs {
-		joined[i] = e
-	}
-	faults := errors.Join(joined...)
+	faults := kubefile.Join(p.errs)
 	if faults != nil && len(f.Instructions) == 0 {
 		return nil, faults
 	}

@@ -109,7 +109,11 @@ func (s *Store) commit(ctx context.Context, entries []entry) error {
 			return fmt.Errorf("commit image: %w", err)
 		}
 		for _, m := range manifests {
-			if err := s.complete(ctx, m); err != nil {
+			img, err := s.complete(ctx, m)
+			if err == nil && !e.built { // else this process has written the config
+				err = s.checkSizes(ctx, e.desc, img)
+			}
+			if err != nil {
 				return fmt.Errorf("commit image: %w", err)
 			}
 		}
@@ -135,18 +139,18 @@ func (s *Store) commit(ctx context.Context, entries []entry) error {
 	})
 }
 
-// complete checks that all blobs of a manifest are there and unpacks its
-// layers where they are not.
-func (s *Store) complete(ctx context.Context, desc ocispec.Descriptor) error {
+// complete checks that all blobs of a manifest are there, unpacks its layers where
+// they are not, and returns its image.
+func (s *Store) complete(ctx context.Context, desc ocispec.Descriptor) (*Image, error) {
 	in := reader{dirs: s.dirs, document: s.o.Limits.document()}
 	img, err := in.whole(ctx, desc)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	docs := img.Documents
 	for _, l := range img.Layers {
 		if err := ctx.Err(); err != nil {
-			return err
+			return nil, err
 		}
 		if l.IsRegistry() {
 			err = s.unpackRegistry(ctx, l.ID, docs[0])
@@ -155,10 +159,10 @@ func (s *Store) complete(ctx context.Context, desc ocispec.Descriptor) error {
 			err = s.unpackBlob(ctx, l)
 		}
 		if err != nil {
-			return fmt.Errorf("manifest %s: %w", desc.Digest, err)
+			return nil, fmt.Errorf("manifest %s: %w", desc.Digest, err)
 		}
 	}
-	return nil
+	return img, nil
 }
 
 // Image returns an image by its name ("nginx" means

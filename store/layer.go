@@ -122,10 +122,10 @@ func (s *Store) unpack(ctx context.Context, r *reader, l image.Layer, dir string
 	if got.ID != l.ID {
 		return fmt.Errorf("layer %s: %w: the digest of its tar is %s", l.ID, ErrMismatch, got.ID)
 	}
-	if l.Size > 0 && got.Size != l.Size {
-		return fmt.Errorf("layer %s: %w: its files have %d bytes, want %d", l.ID, ErrMismatch, got.Size, l.Size)
-	}
-	return nil
+	s.mu.Lock()
+	s.sizes[l.ID] = got.Size
+	s.mu.Unlock()
+	return sameSize(l, got.Size)
 }
 
 // hasLayer reports whether the layer is unpacked: a layer's directory appears

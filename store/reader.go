@@ -197,6 +197,9 @@ func (r *reader) readImage(ctx context.Context, desc ocispec.Descriptor) (*Image
 // readContent fills in img all but Manifest and ManifestDescriptor.
 func (r *reader) readContent(ctx context.Context, img *Image) error {
 	desc, m := img.ManifestDescriptor, &img.Manifest
+	if m.MediaType != "" && m.MediaType != desc.MediaType {
+		return fmt.Errorf("manifest %s: %w: it says that it is a %q, and its descriptor that it is a %q", desc.Digest, ErrInvalid, m.MediaType, desc.MediaType)
+	}
 	for _, d := range append([]ocispec.Descriptor{m.Config}, m.Layers...) {
 		if err := checkDigest(d.Digest); err != nil {
 			return fmt.Errorf("manifest %s: %w", desc.Digest, err)
@@ -216,6 +219,9 @@ func (r *reader) readContent(ctx context.Context, img *Image) error {
 		if img.Config, err = image.FromPlain(m, &c); err != nil {
 			return fmt.Errorf("manifest %s: %w: %w", desc.Digest, ErrInvalid, err)
 		}
+	}
+	if err := img.Config.Check(); err != nil {
+		return fmt.Errorf("manifest %s: %w: config: %w", desc.Digest, ErrInvalid, err)
 	}
 	if err := r.readLayers(ctx, img); err != nil {
 		return fmt.Errorf("manifest %s: %w", desc.Digest, err)

@@ -105,7 +105,8 @@ func (s *Store) unpackAgain(ctx context.Context) error {
 	for _, entry := range idx.Manifests {
 		manifests, _, err := s.manifests(ctx, entry)
 		for _, m := range manifests {
-			err = errors.Join(err, s.complete(ctx, m))
+			_, incomplete := s.complete(ctx, m)
+			err = errors.Join(err, incomplete)
 		}
 		if err != nil {
 			s.o.Logger.Warn("an image is not whole", "image", nameOr(entry), "error", err)

@@ -98,6 +98,7 @@ type Store struct {
 	mu       sync.Mutex
 	session  *session                        // the first write begins it
 	inflight map[digest.Digest]chan struct{} // blobs being written by this Store; closed when done
+	sizes    map[digest.Digest]int64         // bytes of the layers that this Store has unpacked
 }
 
 // DefaultRoot returns the directory of the store when the user names none:
@@ -139,7 +140,7 @@ func Open(root string, o Options) (*Store, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{reader: reader{dirs: []string{filepath.Join(abs, "image", "blobs", "sha256")}}, root: abs, o: o, syncFS: syncFS, syncDir: syncDir, openDirect: openDirect, inflight: map[digest.Digest]chan struct{}{}}
+	s := &Store{reader: reader{dirs: []string{filepath.Join(abs, "image", "blobs", "sha256")}}, root: abs, o: o, syncFS: syncFS, syncDir: syncDir, openDirect: openDirect, inflight: map[digest.Digest]chan struct{}{}, sizes: map[digest.Digest]int64{}}
 	if err := s.recover(); err != nil {
 		return nil, fmt.Errorf("open store %s: %w", root, err)
 	}

@@ -22,6 +22,15 @@ const smallBlob = 128 << 10
 // digest. Each blob is requested from the first of its origins, and from the next
 // if that one does not have it.
 func Fetch(ctx context.Context, sink Sink, blobs []Wanted, jobs int) map[digest.Digest]error {
+	return fetchUntil(ctx, sink, blobs, jobs, len(blobs))
+}
+
+// errNotTried is the failure of a blob that was not asked for, as too many others
+// had failed.
+var errNotTried = errors.New("not tried")
+
+// fetchUntil is Fetch that gives up after most failures.
+func fetchUntil(ctx context.Context, sink Sink, blobs []Wanted, jobs, most int) map[digest.Digest]error {
 	byDigest := map[digest.Digest]Wanted{}
 	var descs []ocispec.Descriptor
 	for _, b := range blobs {
@@ -31,6 +40,15 @@ func Fetch(ctx context.Context, sink Sink, blobs []Wanted, jobs int) map[digest.
 	failed := map[digest.Digest]error{}
 	var mu sync.Mutex // guards failed
 	transfer(descs, jobs, func(d ocispec.Descriptor) {
+		mu.Lock()
+		enough := len(failed) > 0 && len(failed) >= most
+		if enough {
+			failed[d.Digest] = errNotTried
+		}
+		mu.Unlock()
+		if enough {
+			return
+		}
 		if err := byDigest[d.Digest].fetch(ctx, sink); err != nil { // the sink's error names the blob
 			mu.Lock()
 			defer mu.Unlock()

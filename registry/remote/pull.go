@@ -13,6 +13,10 @@ import (
 	"github.com/clusterimage/sealer/registry/ref"
 )
 
+// maxFailures is the most blobs of an image that may fail before Pull gives up.
+// A hostile manifest names thousands that do not exist.
+const maxFailures = 20
+
 // PullOptions steers Pull. The zero value pulls every platform.
 type PullOptions struct {
 	Platforms []ocispec.Platform // of an index, fetch these only; empty means all
@@ -69,15 +73,22 @@ func (c *Client) Pull(ctx context.Context, sink Sink, from ref.Reference, o Pull
 			Progress:   func(n int) { meter.add(Event{Op: "fetch", Digest: d.Digest, Size: d.Size}, int64(n)) },
 		})
 	}
-	failed := Fetch(ctx, sink, missing, c.o.Jobs)
+	failed := fetchUntil(ctx, sink, missing, c.o.Jobs, maxFailures)
 	if err := ctx.Err(); err != nil {
 		return fail(err)
 	}
 	var errs []error
+	left := 0
 	for _, b := range missing {
-		if err := failed[b.Digest]; err != nil {
+		switch err := failed[b.Digest]; {
+		case errors.Is(err, errNotTried):
+			left++
+		case err != nil:
 			errs = append(errs, fmt.Errorf("pull %s: %w", from, err))
 		}
+	}
+	if left > 0 {
+		errs = append(errs, fmt.Errorf("pull %s: %d more blobs: %w after these failures", from, left, errNotTried))
 	}
 	if len(errs) > 0 {
 		return ocispec.Descriptor{}, errors.Join(errs...)

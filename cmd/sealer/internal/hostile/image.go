@@ -1,8 +1,6 @@
 package hostile
 
 import (
-	"archive/tar"
-	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -112,60 +110,6 @@ func (im Image) Archive() []byte {
 		entries = append(entries, File("blobs/sha256/"+d[len("sha256:"):], string(blobs[d])))
 	}
 	return Tar(entries...)
-}
-
-// An Entry is an entry of a tar. Lie, when set, is the size that the header says.
-type Entry struct {
-	tar.Header
-	Data string
-	Lie  int64
-}
-
-// File returns a file of mode 0644.
-func File(name, data string) Entry {
-	return Entry{Header: tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644}, Data: data}
-}
-
-// Dir returns a directory of mode 0755.
-func Dir(name string) Entry {
-	return Entry{Header: tar.Header{Name: name, Typeflag: tar.TypeDir, Mode: 0o755}}
-}
-
-// Symlink returns a symbolic link to target.
-func Symlink(name, target string) Entry {
-	return Entry{Header: tar.Header{Name: name, Linkname: target, Typeflag: tar.TypeSymlink, Mode: 0o777}}
-}
-
-// Link returns a hard link to target.
-func Link(name, target string) Entry {
-	return Entry{Header: tar.Header{Name: name, Linkname: target, Typeflag: tar.TypeLink, Mode: 0o644}}
-}
-
-// Tar returns a tar of the entries. It panics on a header that no tar can hold:
-// the cases are fixed.
-func Tar(entries ...Entry) []byte {
-	var out bytes.Buffer
-	w := tar.NewWriter(&out)
-	for _, e := range entries {
-		h := e.Header
-		h.Size = int64(len(e.Data))
-		if e.Lie != 0 {
-			// The writer refuses a body that is shorter than its header says: the
-			// header alone is taken from another writer.
-			h.Size = e.Lie
-			var head bytes.Buffer
-			must(tar.NewWriter(&head).WriteHeader(&h))
-			must(w.Flush())
-			out.Write(head.Bytes())
-			out.WriteString(e.Data)
-			continue
-		}
-		must(w.WriteHeader(&h))
-		_, err := w.Write([]byte(e.Data))
-		must(err)
-	}
-	must(w.Close())
-	return out.Bytes()
 }
 
 func encode(v any) []byte {
