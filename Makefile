@@ -98,6 +98,10 @@ crash: crashtest ## kills, full disks, failing system calls and power cuts: no i
 crash-short: crashtest ## the same in less than a minute, as CI runs it
 	bin/crashtest -sealer bin/sealer -seed 1 -kills 30 -full 6 -faults 20 -cuts 4 -race 10s
 
+.PHONY: hostile
+hostile: ## hostile archives, registries, charts and Kubefiles through the real commands; prints the table of docs/security.md (UPDATE_DOCS=1 writes it there)
+	$(GO) test ./cmd/sealer -count=1 -run 'TestHostile$$' -v
+
 race-store: crashtest ## 8 processes on one store for 3 minutes
 	bin/crashtest -sealer bin/sealer -race $$((3 * $(TIMES)))m
 

@@ -116,7 +116,9 @@ func Read(ctx context.Context, dir string, r io.Reader, size int64, o Options) (
 	tar := &limitedReader{r: io.TeeReader(d, h), left: most}
 	var out Result
 	bounds := o.unpacking()
-	bounds.limit = min(bounds.limit, most) // the holes of a sparse file are no bytes of the tar
+	if most < bounds.limit { // the holes of a sparse file are no bytes of the tar
+		bounds.limit, bounds.guessed = most, true
+	}
 	bounds.entries = cmp.Or(o.Limits.Entries, maxEntriesOf(size))
 	out.Size, err = unpack(ctx, dir, tar, bounds)
 	if err == nil {

@@ -31,6 +31,7 @@ const (
 type unpackOptions struct {
 	devices bool   // device nodes and fifos
 	limit   int64  // bytes of all files together
+	guessed bool   // limit is a guess of ours, and not the image's own size
 	entries int64  // of the tar; 0 is maxEntries
 	names   int64  // bytes that are kept; 0 is maxKept
 	like    string // see Options.Like
@@ -197,7 +198,11 @@ func localName(name string) (string, error) {
 
 // file writes a regular file.
 func (u *unpacker) file(name string, h *tar.Header, r io.Reader) error {
-	if h.Size > u.o.limit-u.size {
+	switch {
+	case h.Size <= u.o.limit-u.size:
+	case u.o.guessed:
+		return fmt.Errorf("%w: %w: its files unpack to more than %d bytes", ErrInvalid, ErrLimit, u.o.limit)
+	default:
 		return fmt.Errorf("%w: the layer's files exceed the %d bytes that it should have", ErrInvalid, u.o.limit)
 	}
 	t, err := u.equalFile(name, h, r)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/clusterimage/sealer/layer"
 	"github.com/clusterimage/sealer/rootfs"
 )
 
@@ -23,6 +25,12 @@ type MountOptions struct {
 	Dir string
 	// Platform chooses one of an image for several; nil as in Image.
 	Platform *ocispec.Platform
+	// ReadWrite lets the files be changed. The image stays as it is.
+	ReadWrite bool
+	// Changes is the directory that keeps the changes of a ReadWrite mount, in
+	// its directory "upper" and in the form of overlayfs; a later mount with it
+	// goes on from them. "" is a directory that goes with the mount.
+	Changes string
 }
 
 // A Mounted is an image that Mount mounted.
@@ -32,11 +40,14 @@ type Mounted struct {
 	ID     string          `json:"id"`
 	Layers []digest.Digest `json:"layers"`
 	Made   bool            `json:"made"` // Dir was made for it
+
+	ReadWrite bool   `json:"readWrite,omitempty"`
+	Changes   string `json:"changes,omitempty"` // the directory that keeps the changes, absolute; "" drops them
 }
 
-// Mount mounts the rootfs of an image read-only with overlayfs, which only root
-// may: for others the error wraps fs.ErrPermission. The image's layers are kept
-// from prune until Unmount, or until the machine is restarted.
+// Mount mounts the rootfs of an image with overlayfs, which only root may: for
+// others the error wraps fs.ErrPermission. The image's layers are kept from prune
+// until Unmount, or until the machine is restarted.
 func (s *Store) Mount(ctx context.Context, nameOrID string, o MountOptions) (_ *Mounted, err error) {
 	if err := rootfs.Supported(); err != nil {
 		return nil, fmt.Errorf("mount %s: %w", nameOrID, err)
@@ -51,12 +62,17 @@ func (s *Store) Mount(ctx context.Context, nameOrID string, o MountOptions) (_ *
 	if err != nil {
 		return nil, err
 	}
-	m := &Mounted{Dir: o.Dir, Image: nameOrID, ID: img.ID, Layers: img.LayerIDs()}
+	m := &Mounted{Dir: o.Dir, Image: nameOrID, ID: img.ID, Layers: img.LayerIDs(), ReadWrite: o.ReadWrite, Changes: o.Changes}
 	if m.Dir == "" {
 		m.Dir = s.path("mounts", img.ManifestDescriptor.Digest.Encoded()[:12])
 	}
 	if m.Dir, err = filepath.Abs(m.Dir); err != nil {
 		return nil, fmt.Errorf("mount %s: %w", nameOrID, err)
+	}
+	if m.Changes != "" {
+		if m.Changes, err = filepath.Abs(m.Changes); err != nil {
+			return nil, fmt.Errorf("mount %s: %w", nameOrID, err)
+		}
 	}
 	if err := s.mount(ctx, m); err != nil {
 		return nil, fmt.Errorf("mount %s: %w", nameOrID, err)
@@ -92,8 +108,33 @@ func (s *Store) mount(ctx context.Context, m *Mounted) (err error) {
 		return err
 	}
 	o := rootfs.Overlay{Lower: dirs, Spare: s.path("mounts", "empty"), UserXattr: userxattr}
-	if err := o.Mount(m.Dir); err != nil {
+	if m.ReadWrite {
+		err = layer.Remove(s.scratch(m)) // of a mount that ended with the machine
+		if err == nil {
+			err = writable(&o, cmp.Or(m.Changes, s.scratch(m)))
+		}
+	}
+	if err == nil {
+		err = o.Mount(m.Dir)
+	}
+	if err != nil {
 		return errors.Join(err, s.forget(m))
+	}
+	return nil
+}
+
+// scratch is the directory of the changes that end with the mount.
+func (s *Store) scratch(m *Mounted) string {
+	return s.path("mounts", digest.FromString(m.Dir).Encoded()+".changes")
+}
+
+// writable makes the directories of the changes in dir.
+func writable(o *rootfs.Overlay, dir string) error {
+	o.Upper, o.Work = filepath.Join(dir, "upper"), filepath.Join(dir, "work")
+	for _, d := range []string{o.Upper, o.Work} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -104,7 +145,7 @@ func (s *Store) mountRecord(dir string) string {
 
 // forget removes the record of m, and its directory when it was made.
 func (s *Store) forget(m *Mounted) error {
-	err := os.Remove(s.mountRecord(m.Dir))
+	err := errors.Join(os.Remove(s.mountRecord(m.Dir)), layer.Remove(s.scratch(m)))
 	if m.Made {
 		err = errors.Join(err, os.Remove(m.Dir)) // never more than an empty directory
 	}

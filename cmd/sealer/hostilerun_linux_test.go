@@ -78,6 +78,11 @@ func (r *hostileRun) run() {
 		r.Make(r.path("in"), places)
 	}
 
+	if r.First != nil {
+		if out, code := r.sealer(r.First...); code != 0 {
+			r.failf("sealer %q: exit code %d:\n%s", r.First, code, out)
+		}
+	}
 	out, code := r.sealer(r.replaced(r.Args)...)
 	if code != r.Exit || !strings.Contains(out, r.Text) {
 		r.failf("exit code %d, want %d with %q:\n%s", code, r.Exit, r.Text, lastBytes(out, 1500))
@@ -85,7 +90,7 @@ func (r *hostileRun) run() {
 	if code == 0 && r.Image != "" {
 		r.use(r.replaced([]string{r.Image})[0])
 	}
-	if code != 0 && r.Args[0] == "load" {
+	if code != 0 && r.Args[0] == "load" && r.First == nil {
 		r.nothingLeft()
 	}
 	if after := r.machine(); after != before {

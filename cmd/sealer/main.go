@@ -16,6 +16,7 @@ import (
 
 	"github.com/clusterimage/sealer/build/sandbox"
 	"github.com/clusterimage/sealer/cmd/sealer/internal/cli"
+	"github.com/clusterimage/sealer/rootfs"
 )
 
 func main() { os.Exit(run()) }
@@ -62,6 +63,9 @@ func afterCollections(do func()) {
 func run() int {
 	if len(os.Args) > 1 && os.Args[1] == sandbox.ChildArgument {
 		return sandbox.Child()
+	}
+	if len(os.Args) > 1 && os.Args[1] == rootfs.CommandArgument {
+		return rootfs.CommandChild()
 	}
 	tuneCollector()
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}

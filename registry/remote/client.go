@@ -48,7 +48,7 @@ type Options struct {
 	Retries        int           // further attempts after a transient failure; 0 means 5, negative none
 	Backoff        time.Duration // before the first further attempt, then doubled; 0 means 250 ms
 	Policy         Policy        // says which images may be taken; nil takes all
-	Stall          time.Duration // a transfer of less than MinRate over so long is cut off and resumed; 0 means 60 s, negative never
+	Stall          time.Duration // a transfer, up or down, of less than MinRate over so long is cut off and resumed; 0 means 60 s, negative never
 	Logger         *slog.Logger  // nil discards
 }
 

@@ -144,18 +144,24 @@ func (h *host) rested(ctx context.Context) error {
 	}
 }
 
+// certParents returns the directories that hold one directory for each host: dir,
+// or where there is none the user's and the system's.
+func certParents(dir string) []string {
+	if dir != "" {
+		return []string{dir}
+	}
+	parents := []string{"/etc/containers/certs.d", "/etc/docker/certs.d"}
+	if home, err := os.UserHomeDir(); err == nil {
+		parents = append([]string{filepath.Join(home, ".config/containers/certs.d")}, parents...)
+	}
+	return parents
+}
+
 // certDirs returns the directories with certificates for h; the first that exists
 // wins. The order is podman's, see containers-certs.d(5).
 func (s *shared) certDirs(h *host) []string {
-	parents := []string{s.o.CertsDir}
-	if s.o.CertsDir == "" {
-		parents = []string{"/etc/containers/certs.d", "/etc/docker/certs.d"}
-		if home, err := os.UserHomeDir(); err == nil {
-			parents = append([]string{filepath.Join(home, ".config/containers/certs.d")}, parents...)
-		}
-	}
 	var dirs []string
-	for _, p := range parents {
+	for _, p := range certParents(s.o.CertsDir) {
 		dirs = append(dirs, filepath.Join(p, h.name))
 		if h.addr != h.name {
 			dirs = append(dirs, filepath.Join(p, h.addr))

@@ -256,12 +256,14 @@ func (c *Client) exchange(ctx context.Context, h *host, req *http.Request) (*htt
 		return err
 	}
 	w.timer = time.AfterFunc(w.stall, func() { cancel(fmt.Errorf("%w (%s)", ErrStalled, w.stall)) })
+	sent := func() {}
 	if req.ContentLength > 0 {
-		// Writing a long upload is no stall: the kernel watches the connection.
 		w.timer.Stop()
+		sent = c.watch(ctx, req, cancel)
 	}
 	req = req.WithContext(ctx)
 	resp, err := h.rt.RoundTrip(req)
+	sent()
 	if err != nil {
 		w.timer.Stop()
 		err = h.untrusted(h.unreached(plainHTTP(w.cause(err))))
@@ -273,6 +275,22 @@ func (c *Client) exchange(ctx context.Context, h *host, req *http.Request) (*htt
 	w.body, w.length = resp.Body, resp.ContentLength
 	resp.Body = w
 	return resp, nil
+}
+
+// watch watches the sending of req's body until the function that it returns is
+// called.
+func (c *Client) watch(ctx context.Context, req *http.Request, cancel context.CancelCauseFunc) (sent func()) {
+	if c.o.Stall < 0 {
+		return func() {}
+	}
+	if f, ok := req.Body.(*os.File); ok {
+		ctx, stop := context.WithCancel(ctx)
+		go watchUpload(ctx, f, req.ContentLength, c.o.Stall, cancel)
+		return stop
+	}
+	wait := answerStalls * c.o.Stall
+	t := time.AfterFunc(wait, func() { cancel(fmt.Errorf("the registry does not answer: %w (%s)", ErrStalled, wait)) })
+	return func() { t.Stop() }
 }
 
 // watched is a response body. It ends the transfer when too few bytes arrive, and

@@ -49,6 +49,14 @@ func usagef(format string, args ...any) error {
 	return usageError{fmt.Errorf(format, args...)}
 }
 
+// commandError makes sealer exit with the code of a command that it ran for the
+// user, which has said why.
+type commandError struct{ code int }
+
+func (e commandError) Error() string {
+	return fmt.Sprintf("the command ended with exit code %d", e.code)
+}
+
 // adviceError carries advice for the user, printed as the last line.
 type adviceError struct {
 	error
@@ -144,6 +152,10 @@ func (a *app) report(ctx context.Context, cmd *cobra.Command, err error) int {
 	w := a.Err
 	if err == nil {
 		return exitDone
+	}
+	var command commandError
+	if errors.As(err, &command) {
+		return command.code
 	}
 	if ctx.Err() != nil {
 		printLine(w, "sealer: interrupted; run the same command again to go on")

@@ -25,13 +25,18 @@ type registryFlags struct {
 }
 
 func (r *registryFlags) add(f *pflag.FlagSet) {
+	r.files(f)
+	f.StringSliceVar(&r.insecure, "insecure-registry", nil, "a `HOST[:PORT]` that is spoken to over plain http or unverified TLS")
+	f.DurationVar(&r.stall, "stall-timeout", time.Minute, "cut off and resume a transfer of less than 1 kB a second over this time; 0 is never")
+	f.IntVarP(&r.jobs, "jobs", "j", 0, "transfers at a time, over all registries (default 8)")
+}
+
+// files registers the flags that name files of configuration.
+func (r *registryFlags) files(f *pflag.FlagSet) {
 	f.StringVar(&r.registriesConf, "registries-conf", "", "registries.conf: mirrors, rewrites, blocked and insecure registries (default: CONTAINERS_REGISTRIES_CONF, else the user's and the system's)")
 	f.StringVar(&r.authFile, "authfile", "", "credentials (default: REGISTRY_AUTH_FILE, else where podman and docker keep them)")
 	f.StringVar(&r.certsDir, "cert-dir", "", "certificates of registries, a directory for each host (default: certs.d of the user and the system)")
-	f.StringSliceVar(&r.insecure, "insecure-registry", nil, "a `HOST[:PORT]` that is spoken to over plain http or unverified TLS")
 	f.StringVar(&r.policy, "policy", "", "policy.json: which images may be taken from registries, and whose signatures they need (default: ~/.config/containers/policy.json, else "+policy.System+")")
-	f.DurationVar(&r.stall, "stall-timeout", time.Minute, "cut off and resume a download that brings less than 1 kB a second over this time; 0 is never")
-	f.IntVarP(&r.jobs, "jobs", "j", 0, "transfers at a time, over all registries (default 8)")
 }
 
 // client makes the client of one run of a command.

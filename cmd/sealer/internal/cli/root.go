@@ -110,6 +110,7 @@ The command line counts before the variable, and that before the file.
 		a.export(),
 		a.gen(),
 		a.images(),
+		a.info(),
 		a.initialise(),
 		a.inspect(),
 		a.inventory(),

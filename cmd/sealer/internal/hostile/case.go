@@ -16,6 +16,8 @@ type Case struct {
 	// Registry is a registry that the command speaks to; nil is none. A case with
 	// one may send requests without credentials to Places.Other.
 	Registry func(r *Registry) http.Handler
+	// First are the arguments of a command that comes before; nil is none.
+	First []string
 	// Args are the command's arguments. {registry} is the registry's address.
 	Args []string
 	// Exit is the exit code, and Text a part of the output.

@@ -135,6 +135,7 @@ func configs() []Case {
 		{"layer size of 2^63-1", "no space left on device", Image{Layers: []Layer{{Blob: blob, Size: int64(1<<63 - 1)}}}},
 		{"layer size that is negative", "layer 0 of -5 bytes", Image{Layers: []Layer{{Blob: blob, Size: -5}}}},
 		{"layer size that is wrong", "its files have 1 bytes, want 77", Image{Layers: []Layer{{Blob: blob, Size: 77}}}},
+		{"layer size that is wrong, of a layer that is there", "its files have 1 bytes, want 77", Image{Layers: []Layer{{Blob: blob, Size: 77}}}},
 		{"layer size that is a text", "cannot unmarshal string", Image{Layers: []Layer{{Blob: blob, Size: "1"}}}},
 		{"config without layers, the manifest has one", "the manifest has layers that the config lacks", Image{Layers: []Layer{{Blob: blob}}, Config: Doc{"layers": nil}}},
 		{"manifest without layers, the config has one", "the config has 1 layers, the manifest 0", Image{Layers: []Layer{{Blob: blob}}, Manifest: Doc{"layers": nil}}},
@@ -145,14 +146,25 @@ func configs() []Case {
 		{"manifest of an unknown type", "it says that it is a", Image{Layers: []Layer{{Blob: blob}}, Manifest: Doc{"mediaType": "text/plain"}}},
 		{"layer of an unknown type", "", Image{Layers: []Layer{{Blob: blob, MediaType: "text/plain"}}}},
 		{"private registry with a path in its name", "want host[:port]", Image{Layers: []Layer{{Blob: blob}}, Config: Doc{"registry": Doc{"name": "../../etc", "naming": "path"}}}},
-		{"platform of escape sequences", "", Image{Layers: []Layer{{Blob: blob}}, Config: Doc{"platform": Doc{"os": "li\x1b[2Jnux", "architecture": "amd64"}}}},
+		{"platform of escape sequences", "li\\u001b[2jnux/amd64", Image{Layers: []Layer{{Blob: blob}}, Config: Doc{"platform": Doc{"os": "li\x1b[2Jnux", "architecture": "amd64"}}}},
 		{"layer in gzip that is cut", "unexpected EOF", Image{Layers: []Layer{{Blob: Gzip(blob)[:60], MediaType: mediaTar + "+gzip", ID: Digest(blob)}}}},
-		{"layer of 64 MiB of zeros in 64 kB, limit 1 MiB", "beyond a limit: it unpacks to far more than its size allows", Image{Layers: []Layer{bomb()}}},
+		{"layer of 64 MiB of zeros in 64 kB, limit 1 MiB", "beyond a limit: its files unpack to more than 1048576 bytes", Image{Layers: []Layer{bomb()}}},
 	} {
 		c.image.Name = loaded
 		one := loads("manifest and config", c.name, func(Places) []byte { return c.image.Archive() }, c.text)
 		if strings.Contains(c.name, "limit 1 MiB") {
 			one.Args = append(one.Args, "--limit", "unpacked=1MiB")
+		}
+		switch c.name {
+		case "platform of escape sequences": // taken, and shown so
+			one.Exit, one.Args = 0, []string{"load", "-i", "in.tar"}
+		case "layer size that is wrong, of a layer that is there":
+			one.Make = func(dir string, _ Places) {
+				Write(dir, "in.tar", string(c.image.Archive()))
+				c.image.Layers[0].Size = 1
+				Write(dir, "right.tar", string(c.image.Archive()))
+			}
+			one.First = []string{"load", "-q", "-i", "right.tar"}
 		}
 		out = append(out, one)
 	}
