@@ -18,10 +18,7 @@ const answerStalls = 15
 // times that. The place in the file is asked for instead of counting in a reader,
 // because a wrapped file would not go by sendfile. It returns when ctx ends.
 func watchUpload(ctx context.Context, body *os.File, size int64, stall time.Duration, cancel context.CancelCauseFunc) {
-	begin, err := body.Seek(0, io.SeekCurrent)
-	if err != nil {
-		return // closed: the body was sent
-	}
+	begin, _ := body.Seek(0, io.SeekCurrent) // of a body that is sent, and closed, each further call fails, too
 	least := int64(stall.Seconds() * MinRate)
 	tick := time.NewTicker(stall)
 	defer tick.Stop()
