@@ -63,6 +63,11 @@ func newLab(sealer, dir string, rng *rand.Rand) (*lab, error) {
 			files[ctx+fmt.Sprintf("files/%d", i)] = random(rng, 1000+rng.IntN(300_000))
 		}
 	}
+	for ctx, kubefile := range map[string]string{"ctx6": "FROM " + keepOne + "\nCOPY files more\n", "ctx7": "FROM scratch\nCOPY files .\nRUN cat files/new > made && rm files/0\n"} {
+		files[ctx+"/Kubefile"] = kubefile
+		files[ctx+"/files/0"] = random(rng, 100_000)
+		files[ctx+"/files/new"] = "new"
+	}
 	for name, content := range files {
 		if err := write(filepath.Join(dir, name), content); err != nil {
 			return nil, err
@@ -78,6 +83,7 @@ func (l *lab) seed() error {
 	for _, args := range [][]string{
 		{"build", "-q", "-t", keepOne, l.dir + "/ctx0"}, {"build", "-q", "-t", l.pulled(), l.dir + "/ctx2"}, {"build", "-q", "-t", "crash.example/load:1", l.dir + "/ctx3"},
 		{"save", "-o", l.dir + "/load.tar", "crash.example/load:1"}, {"save", "-o", l.dir + "/keep.tar", keepOne}, {"push", l.pulled()},
+		{"build", "-q", "--pull", "never", "-t", "crash.example/delta:1", l.dir + "/ctx6"}, {"save", "-o", l.dir + "/delta.tar", "--without", keepOne, "crash.example/delta:1"},
 	} {
 		if out, err := l.run(root, args...); err != nil {
 			return fmt.Errorf("sealer %s: %w\n%s", strings.Join(args, " "), err, out)

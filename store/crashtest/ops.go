@@ -23,7 +23,7 @@ type op struct {
 func named(names ...string) func(*lab) []string { return func(*lab) []string { return names } }
 
 // ops are the operations on a store.
-var ops = []op{
+var ops = append(newerOps(), []op{
 	{name: "build", changes: named("crash.example/build:1"), prepare: func(l *lab, _ string, n int) error {
 		return write(l.dir+"/ctx4/files/new", fmt.Sprint("content ", n, strings.Repeat("x", 100_000)))
 	}, args: func(l *lab, _ int) []string {
@@ -51,7 +51,7 @@ var ops = []op{
 	{name: "prune", changes: named(), args: func(*lab, int) []string { return []string{"prune"} }},
 	{name: "repair", changes: named(), prepare: func(l *lab, root string, _ int) error { return l.damage(root) },
 		args: func(*lab, int) []string { return []string{"verify", "--repair", keepThree} }},
-}
+}...)
 
 // drop removes an image, if it is there, and all that it alone needed.
 func (l *lab) drop(root, name string) error {
@@ -88,10 +88,8 @@ func (l *lab) damage(root string) error {
 // afterSave asks that the archive is the one of before, or the whole new one.
 func afterSave(l *lab, event, _ string, whole bool) {
 	b, err := os.ReadFile(l.dir + "/out.tar")
-	if os.IsNotExist(err) && !whole {
-		return
-	}
-	if err != nil || !bytes.Equal(b, l.saved) {
+	absent := os.IsNotExist(err) && !whole
+	if !absent && (err != nil || !bytes.Equal(b, l.saved)) {
 		l.lost("%s: the archive has %d bytes, want %d: %v", event, len(b), len(l.saved), err)
 	}
 	left, _ := filepath.Glob(l.dir + "/.out.tar*")
@@ -114,6 +112,9 @@ func (l *lab) event(o op, root string, n int, hit hit, relieve func(event string
 	name := fmt.Sprintf("%s %d", o.name, n)
 	if o.name == "save" {
 		_ = os.Remove(l.dir + "/out.tar")
+	}
+	for _, part := range splitParts(l) {
+		_ = os.Remove(part)
 	}
 	if o.prepare != nil {
 		if err := o.prepare(l, root, n); err != nil {
