@@ -291,7 +291,7 @@ case_alone() {
   KUBECONFIG=$LAB/kubeconfig PROVE="node_run alone /var/tmp/sealer check --proof" application 1 alone
   step "Its power is cut, and comes back"
   node_kill alone
-  node_up alone
+  node_up alone $lab_net.10
   must "its services start" node_run alone /var/lib/sealer/data/my-cluster/bin/sealer node start
   export KUBECONFIG=$LAB/kubeconfig
   eventually "the pod runs again" pod_started_after_boot
