@@ -48,7 +48,7 @@ func Delete(ctx context.Context, o Options, f *spec.File, addresses []netip.Addr
 // mend makes the cluster of f again as it is to be without the machines that
 // left: names, addresses of masters and registries.
 func mend(ctx context.Context, o Options, f *spec.File) error {
-	o.Confirm, o.member = nil, true
+	o.Confirm, o.Runtimes, o.member = nil, false, true
 	_, err := Apply(ctx, o, f)
 	if err != nil && !errors.Is(err, ErrPartly) {
 		err = fmt.Errorf("%w: %w", ErrPartly, err)

@@ -21,6 +21,10 @@ import (
 	"github.com/clusterimage/sealer/cluster/spec"
 )
 
+// memberWait bounds, in seconds, the waits of a run that only tells the machines
+// of a cluster who has left: whether all of them are ready is not its matter.
+const memberWait = 60
+
 // want looks up all that a plan needs.
 func (e *engine) want(_ context.Context, img *source, seen []plan.Node) (plan.Want, error) {
 	c := e.file.Cluster
@@ -42,6 +46,9 @@ func (e *engine) want(_ context.Context, img *source, seen []plan.Node) (plan.Wa
 		return w, err
 	}
 	w.Plugins = e.work
+	if e.member {
+		w.WaitSeconds = memberWait
+	}
 	w.AtOnce, w.PauseSeconds = pace(c.Rollout, e.workers()), int(time.Duration(c.Rollout.Pause).Seconds())
 	for i, m := range e.machines {
 		h := plan.Host{Node: m.Node, Kube: kubeName(m, seen[i])}

@@ -89,14 +89,18 @@ end_of_run() {
   echo "   ok: $name: the same command ends in the same state, and delete leaves nothing"
 }
 
-# disturbed STEPS COMMAND...: begins a run, and after so many steps the command.
+# disturbed STEPS COMMAND...: begins a run, and after so many steps, or with
+# "joins" when n4 begins to join, the command.
 # The run is over when disturbed returns, whatever became of it.
 disturbed() {
   local pid steps=$1
   shift
   sealer run standin:v1 "${where[@]}" --pk "$HOME/.ssh/id_ed25519" --kubeconfig "$LAB/kubeconfig" --no-proof --yes $skip --progress json >"$LAB/disturbed.log" 2>&1 &
   pid=$!
-  until [ "$(grep -c '"type":"done"' "$LAB/disturbed.log")" -ge "$steps" ]; do
+  until case $steps in
+    joins) grep -q "\"begin\".*$lab_net.14.*kubeadm.join" "$LAB/disturbed.log" ;;
+    *) [ "$(grep -c '"type":"done"' "$LAB/disturbed.log")" -ge "$steps" ] ;;
+  esac; do
     kill -0 $pid 2>/dev/null || break
     sleep 0.05
   done
@@ -114,6 +118,11 @@ programs_die() {
     done
   done
   engine_dies "$1"
+}
+machine_dies() { # machine_dies ENGINE: while the engine goes on, until it has given up
+  node_kill n4
+  wait "$1" 2>/dev/null || true
+  node_up n4 "$lab_net.14"
 }
 machines_die() { # machines_die ENGINE: the power of three of five machines fails
   local n
@@ -141,6 +150,9 @@ case_cut() {
   for n in "${all[@]}"; do rm -f "$LAB/nodes/$n/var/log/"{kubeadm,guest}; done
   deletes
   untouched "${all[@]}"
+  step "A machine dies while it joins"
+  disturbed joins machine_dies
+  end_of_run "a machine dies while it joins"
   for at in ${STEPS:-2 15 30 45 60 75}; do
     step "After $at steps"
     disturbed "$at" engine_dies
