@@ -59,16 +59,21 @@ func (a *app) joinMachines(ctx context.Context, s *clusterFlags, c *engineFlags)
 		return err
 	}
 	more := layers[0]
-	for _, h := range more.Cluster.Hosts {
-		h.SSH = spec.SSH{User: s.User, Port: s.Port, Pk: s.Pk, PkPasswd: more.Cluster.SSH.PkPasswd}
-		if !slices.ContainsFunc(f.Cluster.Hosts, func(o spec.Host) bool { return slices.Equal(o.IPs, h.IPs) && slices.Equal(o.Roles, h.Roles) }) {
-			f.Cluster.Hosts = append(f.Cluster.Hosts, h)
-		}
-	}
+	addHosts(f, more.Cluster.Hosts, spec.SSH{User: s.User, Port: s.Port, Pk: s.Pk, PkPasswd: more.Cluster.SSH.PkPasswd})
 	if err := spec.Validate(f); err != nil {
 		return err
 	}
 	return a.withStore(func(st *store.Store) error {
 		return a.applied(ctx, a.clusterOptions(st, c, a.clusterProgress()), f, c)
 	})
+}
+
+// addHosts adds the hosts that f lacks, with a login of their own.
+func addHosts(f *spec.File, hosts []spec.Host, login spec.SSH) {
+	for _, h := range hosts {
+		if !slices.ContainsFunc(f.Cluster.Hosts, func(o spec.Host) bool { return slices.Equal(o.IPs, h.IPs) && slices.Equal(o.Roles, h.Roles) }) {
+			h.SSH = login
+			f.Cluster.Hosts = append(f.Cluster.Hosts, h)
+		}
+	}
 }
