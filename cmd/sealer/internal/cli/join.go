@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/clusterimage/sealer/cluster"
 	"github.com/clusterimage/sealer/cluster/spec"
 	"github.com/clusterimage/sealer/store"
 )
@@ -44,28 +45,52 @@ workers side by side; the machines that are there only learn the new masters.
 }
 
 func (a *app) joinMachines(ctx context.Context, s *clusterFlags, c *engineFlags) error {
-	// The login of the flags is that of the machines that join. A password is for
-	// all: none is kept.
+	// The login of the flags is that of the machines that join; the others keep
+	// theirs. A password is for all: none is kept, and a key stays beside it.
 	others := *s
 	others.User, others.Port, others.Pk, others.pkPasswd = "", 0, "", ""
 	f, err := a.known(&others)
 	if err != nil {
 		return err
 	}
+	if err := a.keepKey(s, f); err != nil {
+		return err
+	}
 	login := clusterFlags{pkPasswd: s.pkPasswd}
-	login.Masters, login.Nodes, login.User, login.Port, login.Pk = s.Masters, s.Nodes, s.User, s.Port, s.Pk
+	login.Masters, login.Nodes = s.Masters, s.Nodes
 	layers, err := login.layers(a)
 	if err != nil {
 		return err
 	}
-	more := layers[0]
-	addHosts(f, more.Cluster.Hosts, spec.SSH{User: s.User, Port: s.Port, Pk: s.Pk, PkPasswd: more.Cluster.SSH.PkPasswd})
+	given := layers[0].Cluster.SSH
+	own := spec.SSH{User: s.User, Port: s.Port, Passwd: f.Cluster.SSH.Passwd, Pk: s.Pk, PkPasswd: given.PkPasswd}
+	if own.Pk == "" {
+		own.Pk, own.PkPasswd = f.Cluster.SSH.Pk, f.Cluster.SSH.PkPasswd
+	}
+	addHosts(f, layers[0].Cluster.Hosts, own)
 	if err := spec.Validate(f); err != nil {
 		return err
 	}
 	return a.withStore(func(st *store.Store) error {
 		return a.applied(ctx, a.clusterOptions(st, c, a.clusterProgress()), f, c)
 	})
+}
+
+// keepKey puts the key of the cluster's login back, which a password of the flags
+// or of the environment has taken the place of.
+func (a *app) keepKey(s *clusterFlags, f *spec.File) error {
+	if f.Cluster.SSH.Pk != "" {
+		return nil
+	}
+	kept, err := cluster.Known(a.clusterState(), f.Cluster.Name)
+	if s.file != "" {
+		kept, err = readClusterfile(s.file)
+	}
+	if err != nil {
+		return err
+	}
+	f.Cluster.SSH.Pk, f.Cluster.SSH.PkPasswd = kept.Cluster.SSH.Pk, kept.Cluster.SSH.PkPasswd
+	return nil
 }
 
 // addHosts adds the hosts that f lacks, with a login of their own.
