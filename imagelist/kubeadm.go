@@ -56,7 +56,10 @@ func (s *scanner) kubeadm() {
 		}
 		s.computed(c)
 	}
-	if len(s.kubeadmConfigs) == 0 && s.o.Kubeadm != nil && !s.hasControlPlane() {
+	// The other modes do not read the directories of programs and settings: there a
+	// configuration may lie that they do not see.
+	whole := s.o.Mode == "" || s.o.Mode == ModeAuto
+	if whole && len(s.kubeadmConfigs) == 0 && s.o.Kubeadm != nil && !s.hasControlPlane() {
 		s.unconfigured()
 	}
 }
