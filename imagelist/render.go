@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"regexp"
 	"runtime"
@@ -259,7 +260,7 @@ func heapBytes() uint64 {
 // names. Each of them is a template of the chart or of a dependency.
 func (s *scanner) rendering(c *source, out map[string]string, at place) {
 	c.addTemplates(c.chart)
-	for _, name := range slices.Sorted(mapKeys(out)) {
+	for _, name := range slices.Sorted(maps.Keys(out)) {
 		if path.Base(name) == "NOTES.txt" || strings.TrimSpace(out[name]) == "" {
 			continue
 		}
@@ -288,16 +289,6 @@ func (s *scanner) rendering(c *source, out map[string]string, at place) {
 		}
 		trace(s.res.Found[from:], t.text, out[name])
 		s.traceGaps(t.text, out[name])
-	}
-}
-
-func mapKeys(m map[string]string) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"helm.sh/helm/v3/pkg/chart/loader"
-	"helm.sh/helm/v3/pkg/chartutil"
 )
 
 // maxFollowed bounds how deep charts that install charts are followed.
@@ -379,39 +378,4 @@ func rancherChart(n *yaml.Node) (w wantedChart, err error) {
 		return w, err
 	}
 	return w, errUnknownSource
-}
-
-// pairsOf returns the keys and values of a map.
-func pairsOf(n *yaml.Node) (out [][2]*yaml.Node) {
-	if !isMap(n) {
-		return nil
-	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if isScalar(n.Content[i]) && isScalar(n.Content[i+1]) {
-			out = append(out, [2]*yaml.Node{n.Content[i], n.Content[i+1]})
-		}
-	}
-	return out
-}
-
-// give adds values that stand in an object, as a map or as YAML in a string.
-func (r *release) give(list ...*yaml.Node) error {
-	for _, n := range list {
-		if n == nil {
-			continue
-		}
-		data := []byte(n.Value)
-		if !isScalar(n) {
-			var err error
-			if data, err = yaml.Marshal(n); err != nil {
-				return fmt.Errorf("values: %w", err)
-			}
-		}
-		v, err := chartutil.ReadValues(data)
-		if err != nil {
-			return fmt.Errorf("values: %w", err)
-		}
-		r.given = chartutil.CoalesceTables(v.AsMap(), r.given)
-	}
-	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	"helm.sh/helm/v3/pkg/chartutil"
 )
 
 // A config is a ConfigMap or a Secret of the files, of which others take values.
@@ -170,4 +171,39 @@ func (s *scanner) dropUsedValues() {
 		s.res.Rejected = append(s.res.Rejected, f)
 		return true
 	})
+}
+
+// pairsOf returns the keys and values of a map.
+func pairsOf(n *yaml.Node) (out [][2]*yaml.Node) {
+	if !isMap(n) {
+		return nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if isScalar(n.Content[i]) && isScalar(n.Content[i+1]) {
+			out = append(out, [2]*yaml.Node{n.Content[i], n.Content[i+1]})
+		}
+	}
+	return out
+}
+
+// give adds values that stand in an object, as a map or as YAML in a string.
+func (r *release) give(list ...*yaml.Node) error {
+	for _, n := range list {
+		if n == nil {
+			continue
+		}
+		data := []byte(n.Value)
+		if !isScalar(n) {
+			var err error
+			if data, err = yaml.Marshal(n); err != nil {
+				return fmt.Errorf("values: %w", err)
+			}
+		}
+		v, err := chartutil.ReadValues(data)
+		if err != nil {
+			return fmt.Errorf("values: %w", err)
+		}
+		r.given = chartutil.CoalesceTables(v.AsMap(), r.given)
+	}
+	return nil
 }
