@@ -65,11 +65,16 @@ func startBrowser(t *testing.T) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
+	home, err := os.MkdirTemp("", "sealer-browser-")
+	if err != nil {
+		t.Fatal(err)
+	}
 	cmd := exec.Command(program, "--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-		"--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--user-data-dir="+t.TempDir(), "about:blank")
-	cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
+		"--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--user-data-dir="+home, "about:blank")
+	cmd.Env = append(os.Environ(), "HOME="+home)
 	cmd.ExtraFiles = []*os.File{theirIn, theirOut}
 	if err := cmd.Start(); err != nil {
+		_ = os.RemoveAll(home)
 		t.Skipf("the page is not tried in a browser: %v", err)
 	}
 	_ = errors.Join(theirIn.Close(), theirOut.Close())
@@ -83,6 +88,7 @@ func startBrowser(t *testing.T) *browser {
 		timer.Stop()
 		_ = in.Close()
 		_ = out.Close()
+		_ = os.RemoveAll(home) // a process of the browser that still ends may write there
 	})
 	var target struct{ TargetID, SessionID string }
 	b.call("Target.createTarget", map[string]any{"url": "about:blank"}, &target)
