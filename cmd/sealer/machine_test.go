@@ -212,3 +212,28 @@ func (m *fakeMachine) ops() map[string]wire.Handler {
 	}
 	return ops
 }
+
+// stepOps are the answers of a machine on which every step succeeds.
+func (m *fakeMachine) stepOps() map[string]wire.Handler {
+	yes := func(context.Context, *wire.Incoming) (any, error) { return nil, nil }
+	return map[string]wire.Handler{
+		node.OpOpen: yes, node.OpCheck: yes, node.OpClose: yes, node.OpFetch: yes,
+		node.OpServe: yes, node.OpKept: yes,
+		node.OpBlob: func(_ context.Context, in *wire.Incoming) (any, error) {
+			_, err := io.Copy(io.Discard, in.Input())
+			return nil, err
+		},
+		node.OpStep: func(_ context.Context, in *wire.Incoming) (any, error) {
+			var q node.StepRequest
+			if err := in.Decode(&q); err != nil {
+				return nil, err
+			}
+			m.steps.Add(1)
+			var r node.StepResult
+			if q.Step.Kind == "kubeconfig" {
+				r.Output = map[string]string{"kubeconfig": "kind: Config\n"}
+			}
+			return r, nil
+		},
+	}
+}

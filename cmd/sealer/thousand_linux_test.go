@@ -1,10 +1,8 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -17,10 +15,8 @@ import (
 	"github.com/clusterimage/sealer/build"
 	"github.com/clusterimage/sealer/cluster"
 	"github.com/clusterimage/sealer/cluster/host"
-	"github.com/clusterimage/sealer/cluster/node"
 	"github.com/clusterimage/sealer/cluster/session"
 	"github.com/clusterimage/sealer/cluster/spec"
-	"github.com/clusterimage/sealer/cluster/wire"
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/remote"
 	"github.com/clusterimage/sealer/store"
@@ -149,30 +145,5 @@ func runMachines(t testing.TB, machines []*fakeMachine, s *store.Store) {
 	}
 	if r.Failed > 0 || r.Ran != len(r.Plan.Steps) {
 		t.Fatalf("%d of %d steps ran, %d failed", r.Ran, len(r.Plan.Steps), r.Failed)
-	}
-}
-
-// stepOps are the answers of a machine on which every step succeeds.
-func (m *fakeMachine) stepOps() map[string]wire.Handler {
-	yes := func(context.Context, *wire.Incoming) (any, error) { return nil, nil }
-	return map[string]wire.Handler{
-		node.OpOpen: yes, node.OpCheck: yes, node.OpClose: yes, node.OpFetch: yes,
-		node.OpServe: yes, node.OpKept: yes,
-		node.OpBlob: func(_ context.Context, in *wire.Incoming) (any, error) {
-			_, err := io.Copy(io.Discard, in.Input())
-			return nil, err
-		},
-		node.OpStep: func(_ context.Context, in *wire.Incoming) (any, error) {
-			var q node.StepRequest
-			if err := in.Decode(&q); err != nil {
-				return nil, err
-			}
-			m.steps.Add(1)
-			var r node.StepResult
-			if q.Step.Kind == "kubeconfig" {
-				r.Output = map[string]string{"kubeconfig": "kind: Config\n"}
-			}
-			return r, nil
-		},
 	}
 }
