@@ -168,6 +168,10 @@ func (s *scanner) followDir(in install, w wantedChart) error {
 	return nil
 }
 
+// chartOutsideGap is told of a chart whose images are inside: its controller fetches
+// the chart itself when it runs.
+var chartOutsideGap = cause{Doubtful, "elsewhere", "", "have the chart in a repository or registry that its controller reaches behind the air gap, and name that one here, or install the chart from charts/; " + declare}
+
 // followChart brings a chart and renders it.
 func (s *scanner) followChart(in install, w wantedChart) error {
 	name := "chart.tgz"
@@ -180,6 +184,9 @@ func (s *scanner) followChart(in install, w wantedChart) error {
 			return fmt.Errorf("%s: %w", w.source, err)
 		}
 		name, w.data = a.File, a.Data
+		outside := chartOutsideGap
+		outside.reason = "the images of its chart are inside, the chart is not: its controller fetches " + w.source
+		s.gap(in.p, spot{line: cmp.Or(in.line, in.n.Line)}, outside, in.p.object)
 	}
 	files, err := loader.LoadArchiveFiles(bytes.NewReader(w.data))
 	if err != nil {
