@@ -321,6 +321,9 @@ func (w walker) candidate(key, value string, line int, path string) {
 	}
 	switch {
 	case v.confidence == "" && v.reason == "":
+		if key == "image" && w.p.embedded == 0 && hasLetter(value) {
+			w.s.gap(w.p, spot{line, path, value, ""}, wordGap, "")
+		}
 		w.s.rejectWord(w.p, spot{line, path, value, "image-field"})
 	case v.confidence == "":
 		if v.reason == "a placeholder" && w.p.embedded == 0 {

@@ -81,6 +81,8 @@ const declare = `or declare it in ` + RulesFile + `: gap {subject} because REASO
 var (
 	placeholderGap = cause{Open, "placeholder", "a placeholder, to be replaced before the object is used",
 		"put the image there, " + declare}
+	wordGap = cause{Doubtful, "word", "a plain word where an image would stand",
+		"write it with its tag if it is an image of Docker Hub, or add the image to manifests/imageList, " + declare}
 	programTagGap = cause{Doubtful, "tag", "the program adds the tag", "write the tag, or add the image to manifests/imageList"}
 	namespaceGap  = cause{Doubtful, "namespace", "", "add the images of that namespace to manifests/imageList"}
 	elsewhereGap  = cause{Open, "elsewhere", "built from elsewhere; its images are not in these files",

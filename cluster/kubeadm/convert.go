@@ -62,8 +62,15 @@ func shapes(d spec.Document) []error {
 	}
 	for _, p := range [][]string{{"bootstrapTokens"}, {"apiServer", "certSANs"}, {"nodeRegistration", "ignorePreflightErrors"}, {"nodeRegistration", "taints"}} {
 		if v := at(d.Tree, p...); v != nil {
-			if _, ok := v.([]any); !ok {
+			list, ok := v.([]any)
+			if !ok {
 				errs = append(errs, fmt.Errorf("%s: %s must be a list", d.Kind, strings.Join(p, ".")))
+			}
+			texts := p[len(p)-1] == "certSANs" || p[len(p)-1] == "ignorePreflightErrors"
+			for _, e := range list {
+				if _, ok := e.(string); texts && !ok {
+					errs = append(errs, fmt.Errorf("%s: %s: %v is no text", d.Kind, strings.Join(p, "."), e))
+				}
 			}
 		}
 	}

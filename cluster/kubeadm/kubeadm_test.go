@@ -144,6 +144,8 @@ func TestFaults(t *testing.T) {
 			"InitConfiguration: nodeRegistration must be a mapping, not x"},
 		{"no list", Options{Version: version(t, "v1.33.1"), Image: one(kindCluster, v1beta4, tree{"apiServer": tree{"certSANs": "x"}})},
 			"ClusterConfiguration: apiServer.certSANs must be a list"},
+		{"no text", Options{Version: version(t, "v1.33.1"), Clusterfile: one(kindCluster, v1beta4, tree{"apiServer": tree{"certSANs": []any{tree{"a": "b"}, tree{"a": "b"}}}})},
+			"ClusterConfiguration: apiServer.certSANs: map[a:b] is no text"},
 		{"argument without a name", Options{Version: version(t, "v1.27.1"), Clusterfile: one(kindInit, v1beta4, tree{"nodeRegistration": tree{"kubeletExtraArgs": []any{"v=2"}}})},
 			"an argument has no name"},
 		{"cgroup", Options{Version: version(t, "v1.35.0"), CgroupV1: true}, "kubelet v1.35.0 does not start on cgroup v1"},

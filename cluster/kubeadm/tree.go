@@ -3,6 +3,7 @@ package kubeadm
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 )
 
@@ -70,7 +71,8 @@ func union(lists ...[]any) []any {
 	var out []any
 	for _, l := range lists {
 		for _, v := range l {
-			if !slices.Contains(out, v) {
+			// A list that a Clusterfile gives may hold mappings, which == cannot compare.
+			if !slices.ContainsFunc(out, func(o any) bool { return reflect.DeepEqual(o, v) }) {
 				out = append(out, v)
 			}
 		}

@@ -200,7 +200,7 @@ func (r *hostileRun) machine() string {
 			content, err = os.ReadFile(name)
 		}
 		st := fi.Sys().(*syscall.Stat_t)
-		fmt.Fprintln(&b, rel, fi.Mode(), st.Uid, st.Gid, st.Nlink*uint64(st.Mode&syscall.S_IFREG>>15), string(content))
+		fmt.Fprintln(&b, rel, fi.Mode(), st.Uid, st.Gid, uint64(st.Nlink)*uint64(st.Mode&syscall.S_IFREG>>15), string(content))
 		return err
 	})
 	if err != nil {
