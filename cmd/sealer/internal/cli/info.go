@@ -22,6 +22,7 @@ type infoView struct {
 	Sealer      versionInfo         `json:"sealer"`
 	Store       storeInfo           `json:"store"`
 	Config      []remote.ConfigFile `json:"config"`
+	Settings    []setting           `json:"settings"`    // of flags, by variables and the configuration file
 	Environment map[string]string   `json:"environment"` // the variables that sealer reads and that are set
 	Machine     sandbox.Features    `json:"machine"`
 }
@@ -86,6 +87,12 @@ func (a *app) describe(ctx context.Context, r *registryFlags) (infoView, error) 
 		}
 	}
 	v.Config = append(v.Config, remote.LookAt("policy.json", judge))
+	if file := configFile(); file != "" {
+		v.Config = append(v.Config, remote.LookAt("config.yaml", file))
+	}
+	if v.Settings, err = settings(); err != nil {
+		return v, err
+	}
 	try := os.TempDir()
 	if v.Store.Exists {
 		try = v.Store.Root
@@ -142,6 +149,11 @@ func (v infoView) write(w io.Writer) error {
 		}
 		kind = c.Kind
 		rows = append(rows, row)
+	}
+	kind = "settings"
+	for _, set := range v.Settings {
+		rows = append(rows, [2]string{kind, fmt.Sprintf("%s: %s, by %s", set.Name, strings.Join(set.Values, ", "), set.From)})
+		kind = ""
 	}
 	m := v.Machine
 	rows = append(rows, [2]string{"kernel", m.Kernel}, [2]string{"overlayfs", m.Overlayfs}, [2]string{"user namespaces", m.UserNamespaces},
