@@ -56,6 +56,8 @@ func judge(key, value string) verdict {
 		return verdict{}
 	case hosted && sourceHost[r.Registry]:
 		return verdict{ref: r, reason: "a place for source code"}
+	case hosted && strings.HasSuffix(r.Registry, ".invalid"):
+		return verdict{ref: r, reason: "a name that never exists: RFC 6761 keeps .invalid for that"}
 	case r.Registry == "localhost" || strings.HasPrefix(r.Registry, "localhost:") || strings.HasPrefix(r.Registry, "127.0.0.1"):
 		return verdict{ref: r, confidence: Low, reason: "a registry of the machine itself"}
 	case isNamespace(r):

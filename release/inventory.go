@@ -24,7 +24,7 @@ import (
 // NOASSERTION.
 const sure = 75
 
-var licenceName = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|copyright)([.-].*)?$`)
+var licenceName = regexp.MustCompile(`(?i)^((un)?licen[cs]e|copying|notice|copyright)([.-].*)?$`)
 
 // linked returns the modules that are linked into the program at path, by its
 // own build information.

@@ -106,7 +106,11 @@ func (p *progress) draw() {
 	m := p.now
 	p.bars = mpb.New(mpb.WithOutput(p.term), mpb.WithRefreshRate(everyDraw), mpb.WithAutoRefresh())
 	p.bar = p.bars.MustAdd(0, mpb.BarFillerFunc(func(w io.Writer, at decor.Statistics) error {
-		_, err := printf(w, "%s", m.line(at.AvailableWidth-1, time.Now()))
+		columns := at.AvailableWidth
+		if columns < 1 {
+			columns = 80 // a terminal that does not say its width
+		}
+		_, err := printf(w, "%s", m.line(columns-1, time.Now()))
 		return err
 	}))
 }

@@ -42,6 +42,11 @@ func TestProgressLineFits(t *testing.T) {
 			}
 		}
 	}
+	for _, width := range []int{-1, 0, 1} {
+		if got := m.line(width, now); utf8.RuneCountInString(got) > max(width, 0) {
+			t.Errorf("%d: %q", width, got)
+		}
+	}
 	if got := newMoving(now).line(80, now); got != "…" {
 		t.Errorf("before the first byte: %q", got)
 	}

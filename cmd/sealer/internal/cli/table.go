@@ -83,12 +83,16 @@ func fit(rows [][]string, width int) int {
 	return tightGap
 }
 
-// withoutMiddle shortens s to width characters. Its begin and its end tell names
+// withoutMiddle shortens s to width characters, of which there may be none: a
+// terminal may say that it has no columns. Its begin and its end tell names
 // apart: the registry and the tag, the directory and the line.
 func withoutMiddle(s string, width int) string {
 	runes := []rune(s)
 	if len(runes) <= width {
 		return s
+	}
+	if width < 1 {
+		return ""
 	}
 	head := (width - 1) * 2 / 5
 	return string(runes[:head]) + "…" + string(runes[len(runes)-(width-1-head):])
