@@ -26,17 +26,21 @@ const sure = 75
 
 var licenceName = regexp.MustCompile(`(?i)^((un)?licen[cs]e|copying|notice|copyright)([.-].*)?$`)
 
-// linked returns the modules that are linked into the program at path, by its
-// own build information.
+// linked returns the modules of others that are linked into the program at path,
+// by its own build information.
 func linked(path string) ([]*debug.Module, error) {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read what is linked into %s: %w", path, err)
 	}
-	out := info.Deps
-	for i, m := range out {
-		if m.Replace != nil {
-			out[i] = m.Replace
+	var out []*debug.Module
+	for _, m := range info.Deps {
+		switch {
+		case m.Replace == nil:
+			out = append(out, m)
+		case !strings.HasPrefix(m.Replace.Path, "."):
+			out = append(out, m.Replace)
+		default: // a directory of this source, under its licence
 		}
 	}
 	return out, nil
