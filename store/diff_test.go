@@ -140,7 +140,7 @@ func TestDiffCarry(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(d.Images) != 1 || d.Images[0].Kind != tc.kind || d.Images[0].Name != "team/app:v1" {
+		if len(d.Images) != 1 || d.Images[0].Kind != tc.kind || d.Images[0].Name != "docker.io/team/app:v1" {
 			t.Fatalf("%s to %s: %+v", tc.from, tc.to, d.Images)
 		}
 		top := digest.Digest(d.Images[0].To)
