@@ -114,8 +114,9 @@ func (b *builder) base(ctx context.Context, written string, name ref.Reference, 
 	return b.s.Image(ctx, desc.Digest.Encoded(), &p)
 }
 
-// signed checks that the key of the options has signed a base: by the signatures
-// that the store keeps, else by those in the repository of name, which may be nil.
+// signed returns an error unless the key of the options has signed the base im.
+// The signatures that the store keeps are tried first. Then those in the
+// repository of name are, unless name is nil.
 func (b *builder) signed(ctx context.Context, im *store.Image, name *ref.Reference) error {
 	switch {
 	case b.o.VerifyKey == nil:

@@ -12,10 +12,10 @@ import (
 	"github.com/clusterimage/sealer/cluster/wire"
 )
 
-// adopt takes over what another operator's machine has made of the cluster: the
-// authority of its registries, without which every machine would get another
-// one, and the list of its applications. The masters keep both. A state that has
-// an authority, and a cluster that is new, stay as they are.
+// adopt fetches from the masters the state that another operator's machine made:
+// the registries' certificate authority and the list of applications. Without it
+// a second operator would make a new authority, which no machine trusts. Nothing
+// is fetched for a new cluster, or where this machine has an authority already.
 func (e *engine) adopt(ctx context.Context) error {
 	_, err := os.Stat(filepath.Join(e.state.dir, "pki", "ca.key"))
 	if !errors.Is(err, fs.ErrNotExist) {

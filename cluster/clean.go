@@ -18,9 +18,9 @@ type cleaning struct {
 	steps map[extend.Phase][]plan.Step
 }
 
-// cleaning plans the plugins of the phases of leaving, of the Clusterfile and of
-// the cluster's image: without the image in the store, those of the Clusterfile
-// alone.
+// cleaning plans the plugins that run when machines leave. They come from the
+// Clusterfile and from the cluster's image. An image that is no longer in the
+// store contributes none.
 func (e *engine) cleaning(ctx context.Context, goners []*machine, all bool) (*cleaning, error) {
 	c := &cleaning{
 		runner: &runner{engine: e, img: &source{Image: plan.Image{Private: e.state.registryDomain()}}, report: &Report{}, failed: map[string]bool{}, material: map[string]string{}, errs: map[string]error{}},

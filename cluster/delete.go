@@ -35,8 +35,9 @@ const (
 // when addresses is empty, else the machines named, which first leave the
 // cluster. f is the cluster's Clusterfile. A machine that fails does not stop
 // the others: its changes that are not undone yet stay in its journal, and the
-// same call goes on with them. The machines that stay then forget those that
-// left; the error wraps ErrPartly when some could not.
+// same call goes on with them. At the end, each machine that stays drops the
+// addresses of the machines that left. The error wraps ErrPartly when one could
+// not.
 func Delete(ctx context.Context, o Options, f *spec.File, addresses []netip.Addr) (*Report, error) {
 	r, err := remove(ctx, o, f, addresses)
 	if err != nil || o.DryRun || len(addresses) == 0 {

@@ -28,7 +28,7 @@ fi
 ip link set lo up
 ip address add 10.0.0.5/32 dev lo
 export HOME=$WORK/home CONTAINERS_REGISTRIES_CONF=$WORK/registries.conf XDG_RUNTIME_DIR=$WORK/run
-export GOFLAGS=-mod=readonly GOPROXY=off GOTOOLCHAIN=local TERM=dumb
+export GOFLAGS=-mod=readonly GOPROXY=off TERM=dumb
 unset SEALER_ROOT XDG_DATA_HOME XDG_CONFIG_HOME http_proxy https_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY all_proxy || true
 mkdir -p "$HOME" "$XDG_RUNTIME_DIR" "$WORK/bin" "$WORK/store" "$WORK/containerd" "$WORK/over"
 over() { # over DIR: what is written there is seen here alone

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -71,6 +72,9 @@ func (o options) run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(r.scratch)) }()
 	final := r.out
+	if err := replaceable(final); err != nil {
+		return err
+	}
 	r.out = final + ".new"
 	if err := errors.Join(os.RemoveAll(r.out), os.MkdirAll(r.out, 0o755)); err != nil {
 		return err
@@ -88,6 +92,22 @@ func (o options) run(ctx context.Context) (err error) {
 		return err
 	}
 	fmt.Printf("release: sealer %s of commit %.12s in %s\n", r.version, r.revision, final)
+	return nil
+}
+
+// replaceable returns an error unless dir may be made anew: it is not there, is
+// empty, or holds an earlier release.
+func replaceable(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(dir, "SHA256SUMS")); err != nil {
+		return fmt.Errorf("%s holds something else than a release: remove it, or name another directory with -out", dir)
+	}
 	return nil
 }
 

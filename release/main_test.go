@@ -60,6 +60,25 @@ func here(t *testing.T, out, key string) {
 	}
 }
 
+// A directory with files of somebody's own is not made anew.
+func TestReplaceable(t *testing.T) {
+	dir := t.TempDir()
+	for _, free := range []string{dir, filepath.Join(dir, "new")} {
+		if err := replaceable(free); err != nil {
+			t.Errorf("%s: %v", free, err)
+		}
+	}
+	write(t, filepath.Join(dir, "thesis"), nil)
+	if err := (options{root: "..", out: dir}).run(t.Context()); err == nil || !strings.Contains(err.Error(), "-out") {
+		t.Errorf("a directory of others: %v", err)
+	}
+	read(t, filepath.Join(dir, "thesis"))
+	write(t, filepath.Join(dir, "SHA256SUMS"), nil)
+	if err := replaceable(dir); err != nil {
+		t.Errorf("an earlier release: %v", err)
+	}
+}
+
 func one(t *testing.T, pattern string) string {
 	t.Helper()
 	found, err := filepath.Glob(pattern)

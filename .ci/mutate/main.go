@@ -96,7 +96,8 @@ func readAccepted(name string) (map[survivor]bool, error) {
 	return out, nil
 }
 
-// measure tries the mutants of one package and prints those that survive.
+// measure tries the mutants of the package in dir. It prints each mutant that
+// survives, and reports whether enough are killed and covered.
 func measure(dir string, only []string, workers int, accepted map[survivor]bool) (bool, error) {
 	work, err := os.MkdirTemp("", "mutate-")
 	if err != nil {
@@ -134,7 +135,8 @@ func measure(dir string, only []string, workers int, accepted map[survivor]bool)
 	return killed >= leastKilled && covered >= leastCovered, nil
 }
 
-// Tally counts the mutants of a package and prints those that no test finds.
+// tally counts the mutants of a package by their fate. It prints each mutant that
+// no test kills.
 type tally struct {
 	mu       sync.Mutex
 	accepted map[survivor]bool

@@ -131,8 +131,9 @@ const (
 	lived
 )
 
-// A process for some tests costs less than one for each: those that take less
-// than that together are one, and the others come when they have passed.
+// together bounds a group of tests that one process runs, by the sum of their
+// times. Starting a process costs more than a short test, so the shortest tests
+// share the first process; the longer ones run only when that has passed.
 const together = 200 * time.Millisecond
 
 // try runs the tests that reach the mutant until one fails.

@@ -49,8 +49,8 @@ func fields(b []byte, each func(number uint64, data []byte) error) error {
 	return nil
 }
 
-// The numbers of fields are those of cri-api, pkg/apis/runtime/v1/api.proto.
-
+// imageOf decodes the message Image. The field numbers here and below stand in
+// k8s.io/cri-api, pkg/apis/runtime/v1/api.proto.
 func imageOf(b []byte) (Image, error) {
 	var i Image
 	err := fields(b, func(number uint64, data []byte) error {
