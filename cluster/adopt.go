@@ -33,10 +33,16 @@ func (e *engine) adopt(ctx context.Context) error {
 			continue
 		}
 		e.event(Event{Type: "log", Host: m.name(), Text: "this machine takes over the registry's authority and the list of applications"})
-		err := errors.Join(e.state.write("pki/ca.key", k.Key), e.state.write("pki/ca.crt", k.CA))
 		if len(k.Applications) > 0 {
-			err = errors.Join(err, e.state.write(applicationsFile, k.Applications))
+			if err := e.state.write(applicationsFile, k.Applications); err != nil {
+				return err
+			}
 		}
+		if err := e.state.write("pki/ca.crt", k.CA); err != nil {
+			return err
+		}
+		// The key is last: where it is, nothing is fetched again, also after a kill.
+		err := e.state.write("pki/ca.key", k.Key)
 		return err
 	}
 	return nil
