@@ -31,8 +31,9 @@ demo: programs ## the main job, end to end, with no network
 pages: programs ## the commands of README and of the pages about the far side, word by word (root)
 	@bash examples/pages.sh
 
-reproduce: programs ## the same image from two clones: other path, user, umask, time zone, host name
+reproduce: programs ## the same image from two clones, and by the sealer of the commit before (BASE=COMMIT for another)
 	@bash build/reproduce.sh
+	@bash build/reproduce-base.sh "$(or $(BASE),HEAD~1)"
 
 real: programs ## one ClusterImage out of real charts and manifests
 	@bash examples/real.sh
