@@ -93,10 +93,10 @@ func (c *source) file(name string) string {
 
 // readCharts loads every chart, notes the API versions that their CRDs bring,
 // and then renders one after the other. Of many charts only the first stay in
-// memory between the two; the others are loaded again.
-func (s *scanner) readCharts(paths []string) error {
+// memory between the two; the others are loaded again. releases are how start
+// commands install them.
+func (s *scanner) readCharts(paths []string, releases map[string][]release) error {
 	var sources []*source
-	releases := s.starts()
 	s.installedDirs(releases)
 	defer s.dropUsedValues()
 	given, kept := len(paths), 0

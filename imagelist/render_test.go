@@ -62,7 +62,7 @@ func TestRunawayStops(t *testing.T) {
 			"charts/loop/values.yaml":      {Data: []byte(chart[1])},
 			"charts/loop/templates/a.yaml": {Data: []byte("a: b\n" + chart[0])},
 		}
-		if err := s.readCharts([]string{"charts/loop"}); err != nil {
+		if err := s.readCharts([]string{"charts/loop"}, nil); err != nil {
 			t.Fatal(err)
 		}
 		if s.leftBehind != 0 {
@@ -103,7 +103,7 @@ func TestManyCharts(t *testing.T) {
 	for _, kept := range []int{0, 1} {
 		s := newScanner(t.Context(), Options{KubeVersion: DefaultKubeVersion})
 		s.fsys, s.keptCharts = fsys, kept
-		if err := s.readCharts([]string{"charts/a", "charts/b", "charts/crd"}); err != nil || len(s.res.Found) != 2 {
+		if err := s.readCharts([]string{"charts/a", "charts/b", "charts/crd"}, nil); err != nil || len(s.res.Found) != 2 {
 			t.Errorf("kept %d: found %v, error %v, want two images", kept, s.res.Found, err)
 		}
 	}

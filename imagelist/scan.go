@@ -157,16 +157,17 @@ func newScanner(ctx context.Context, o Options) *scanner {
 
 // A scanner is one run of Scan.
 type scanner struct {
-	ctx    context.Context
-	fsys   fs.FS
-	o      Options
-	log    *slog.Logger
-	res    *Result
-	rules  userRules
-	dirs   map[string]bool // that have Objects below them, when only those are looked for
-	apis   map[string]bool // the APIs of the CRDs found
-	kinds  map[string]bool // group/Kind of the objects found
-	faults []fault
+	ctx     context.Context
+	fsys    fs.FS
+	o       Options
+	log     *slog.Logger
+	res     *Result
+	rules   userRules
+	dirs    map[string]bool // that have Objects below them, when only those are looked for
+	applied map[string]bool // files and directories that start commands apply, outside of those for manifests
+	apis    map[string]bool // the APIs of the CRDs found
+	kinds   map[string]bool // group/Kind of the objects found
+	faults  []fault
 
 	installs     []install // that are not followed yet
 	laterSources []install // sources of Flux, which say what others install

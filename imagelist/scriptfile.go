@@ -34,9 +34,10 @@ func (s *scanner) scriptFile(p place, text string) {
 			s.setting(p, a, "script")
 		}
 	}
-	for _, cmd := range sh.out {
+	for i, cmd := range sh.out {
 		at := Command{File: p.file, Line: cmd.line}
 		words := cmd.words
+		cmd.before = sh.out[:i]
 		switch program := path.Base(words[0].text); {
 		case pullers[program]:
 			if slices.ContainsFunc(words[1:], func(w word) bool { return elsewherePulls[w.text] }) {
@@ -44,11 +45,18 @@ func (s *scanner) scriptFile(p place, text string) {
 			}
 			st.pull(at, cmd)
 		case program == "kubectl" || program == "oc":
-			st.kubectl(at, cmd)
+			st.kubectl(commandPlace{at: at, script: p.file, dirs: []string{path.Dir(p.file), "."}}, cmd)
 		case program == "helm" && len(words) > 4 && words[1].text == "repo" && words[2].text == "add":
 			s.noteHelmRepo(words[3].text, words[4].text)
 		}
 		s.wordsOfList(p, cmd)
+	}
+	for _, h := range sh.here {
+		for i, l := range strings.Split(h.text, "\n") { // the lines that a loop reads
+			if fields := strings.Fields(l); len(fields) == 1 {
+				s.wordsOfList(p, shellCommand{words: []word{{text: fields[0]}}, line: h.line + i})
+			}
+		}
 	}
 	s.lines(p, text)
 }

@@ -14,9 +14,21 @@ type word struct {
 
 // A shellCommand is one simple command of a script.
 type shellCommand struct {
-	words []word
-	line  int  // counts from 1
-	piped bool // its input is another command's output
+	words  []word
+	line   int  // counts from 1
+	piped  bool // its input is another command's output
+	here   *hereText
+	before []shellCommand // of the script; set by who reads them
+}
+
+// A hereText is the input of a command that stands in the script itself.
+type hereText struct {
+	text    string
+	line    int  // of its first line
+	dynamic bool // some of it is known only when the command runs
+	quoted  bool // nothing in it is expanded
+	tabs    bool // those at the beginning of lines are dropped
+	end     string
 }
 
 var (
@@ -40,6 +52,8 @@ type shellReader struct {
 	out      []shellCommand
 	assigned []pair // the variables that are set to a plain text
 	current  shellCommand
+	pending  []*hereText // whose lines begin behind this one
+	here     []*hereText // all
 	word     strings.Builder
 	begun    bool // a word is begun, perhaps an empty one in quotes
 	dynamic  bool
@@ -94,10 +108,13 @@ func (r *shellReader) step() {
 		r.at++
 	case '\n', ';', '&', '(', ')', '{', '}':
 		r.endCommand(false)
+		r.at++
 		if c == '\n' {
 			r.line++
+			r.heredocs()
 		}
-		r.at++
+	case '<':
+		r.redirected()
 	case '|':
 		r.endCommand(!strings.HasPrefix(r.text[r.at:], "||"))
 		r.at++

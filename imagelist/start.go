@@ -45,151 +45,12 @@ var valueFlags = wordSet(`-f --values -n --namespace --version --repo --ca-file 
 --repository-cache --repository-config --burst-limit --qps --history-max -a --api-versions --kube-version -s --show-only --output-dir
 --set --set-string --set-file --set-json --set-literal`)
 
-const (
-	maxScript  = 1 << 20 // bytes of a script that a start command runs
-	maxScripts = 3       // scripts that run scripts
-)
-
 var (
 	startGap = cause{Open, "start-command", "", "write the chart, its values files and settings into the command as plain words, " + declare}
 	startURL = cause{Open, "elsewhere", "a start command takes it from elsewhere; its images are not in these files", elsewhereGap.remedy}
 )
 
 const unknownChart = "the chart that the command installs is known only when it runs"
-
-// A starter reads the start commands for the charts that they install.
-type starter struct {
-	s        *scanner
-	rootfs   fs.FS
-	releases map[string][]release // by the chart's path
-	limit    Confidence           // of its findings; set for a script that no command is known to run
-}
-
-// starts reads the start commands and returns how they install the charts that
-// are inside. A chart from elsewhere is a gap.
-func (s *scanner) starts() map[string][]release {
-	st := starter{s: s, rootfs: s.rootfs(), releases: map[string][]release{}}
-	for _, c := range s.o.Commands {
-		st.script(c, "", 0)
-	}
-	return st.releases
-}
-
-// script reads a command, or the script of that name that one runs.
-func (st *starter) script(c Command, name string, depth int) {
-	dirs := []string{path.Join(".", c.Dir), path.Dir(name), "."} // a script may change to its own first
-	for _, cmd := range shellCommands(c.Text, c.Env) {
-		at := c
-		if name != "" {
-			at.File, at.Line = name, cmd.line
-		}
-		words := unwrapped(cmd.words)
-		cmd.words = words
-		switch program := path.Base(words[0].text); {
-		case program == "cd" && len(words) == 2 && !words[1].dynamic:
-			dirs = append([]string{path.Join(dirs[0], words[1].text)}, dirs...)
-		case program == "helm":
-			st.helm(at, cmd, dirs)
-		case program == "helmfile":
-			st.s.addGap(startURL, Gap{Subject: at.subject(), File: at.File, Line: at.Line, Text: shorten(cmd.String())})
-		case program == "kubectl":
-			st.kubectl(at, cmd)
-		case pullers[program]:
-			st.pull(at, cmd)
-		case program == "xargs" || program == "parallel":
-			if slices.ContainsFunc(words, func(w word) bool { return path.Base(w.text) == "helm" }) {
-				st.s.addGap(startGap, Gap{Subject: at.subject(), File: at.File, Line: at.Line, Text: shorten(cmd.String()), Reason: unknownChart})
-			}
-		case program == "eval" && depth < maxScripts:
-			at.Text, at.Dir = shellCommand{words: words[1:]}.String(), dirs[0]
-			st.inline(at, name, depth+1)
-		case shells[program]:
-			st.shell(at, words[1:], name, dirs, depth)
-		case strings.Contains(words[0].text, "/") || strings.HasSuffix(words[0].text, ".sh"):
-			st.run(at, words[0], dirs, depth)
-		}
-	}
-}
-
-// shells are the programs that run the script of their first argument, or the
-// commands behind -c.
-var shells = wordSet("sh bash dash ash zsh ksh source .")
-
-// shell reads what a shell is told to run.
-func (st *starter) shell(at Command, words []word, name string, dirs []string, depth int) {
-	for i, w := range words {
-		switch {
-		case strings.HasPrefix(w.text, "-") && !strings.HasPrefix(w.text, "--") && strings.HasSuffix(w.text, "c") && i+1 < len(words):
-			if depth < maxScripts {
-				at.Text, at.Dir = words[i+1].text, dirs[0]
-				st.inline(at, name, depth+1)
-			}
-			return
-		case !strings.HasPrefix(w.text, "-") && w.text != "pipefail": // set -o's
-			st.run(at, w, dirs, depth)
-			return
-		}
-	}
-}
-
-// inline reads commands in the text of one, of the script name or of none: their
-// line is that one's.
-func (st *starter) inline(c Command, name string, depth int) {
-	if name != "" {
-		c.Text = strings.Repeat("\n", max(0, c.Line-1)) + c.Text
-	}
-	st.script(c, name, depth)
-}
-
-// unwrapped takes away the programs that run the rest of their words as a
-// command: timeout 5m helm install …
-func unwrapped(words []word) []word {
-	for len(words) > 1 {
-		switch path.Base(words[0].text) {
-		case "timeout", "nice", "ionice", "chrt", "stdbuf", "setsid", "retry", "flock":
-		default:
-			return words
-		}
-		i := slices.IndexFunc(words, func(w word) bool { b := path.Base(w.text); return b == "helm" || b == "kubectl" || shells[b] })
-		if i < 0 {
-			return words
-		}
-		words = words[i:]
-	}
-	return words
-}
-
-// run reads a script of the rootfs, which a program that is none is not.
-func (st *starter) run(c Command, w word, dirs []string, depth int) {
-	name, ok := st.find(w.text, dirs)
-	if !ok || depth >= maxScripts {
-		return
-	}
-	data, err := readLimited(st.rootfs, name, maxScript)
-	if err != nil || strings.IndexByte(string(data), 0) >= 0 {
-		return
-	}
-	c.Text, c.Dir = string(data), dirs[0]
-	st.script(c, name, depth+1)
-}
-
-// find returns the path of a file or directory of the rootfs: of a pattern the
-// first that it matches.
-func (st *starter) find(name string, dirs []string) (string, bool) {
-	for _, dir := range dirs {
-		at := path.Join(dir, strings.TrimPrefix(name, "/"))
-		if !fs.ValidPath(at) {
-			continue
-		}
-		if _, err := fs.Stat(st.rootfs, at); err == nil {
-			return at, true
-		}
-		if matches, err := fs.Glob(st.rootfs, at); err == nil && len(matches) > 0 {
-			return matches[0], true
-		}
-	}
-	return "", false
-}
 
 func (c Command) subject() string {
 	if c.Line > 0 {
@@ -200,31 +61,21 @@ func (c Command) subject() string {
 
 // String is the command on one line.
 func (c shellCommand) String() string {
+	return strings.Join(strings.Fields(c.joined()), " ")
+}
+
+// joined is the words of the command, their own white space kept.
+func (c shellCommand) joined() string {
 	var all []string
 	for _, w := range c.words {
 		all = append(all, w.text)
 	}
-	return strings.Join(strings.Fields(strings.Join(all, " ")), " ")
-}
-
-// kubectl takes the images that a command names, and tells of objects from
-// elsewhere.
-func (st *starter) kubectl(at Command, cmd shellCommand) {
-	var words []pair
-	for i, w := range cmd.words {
-		if strings.Contains(w.text, "://") && i > 0 && (cmd.words[i-1].text == "-f" || cmd.words[i-1].text == "-k") ||
-			strings.HasPrefix(w.text, "--filename=http") || strings.HasPrefix(w.text, "-fhttp") {
-			st.s.addGap(startURL, Gap{Subject: w.text, File: at.File, Line: at.Line, Text: shorten(cmd.String())})
-		}
-		if !w.dynamic {
-			words = append(words, pair{value: w.text, line: at.Line})
-		}
-	}
-	st.s.flags(place{file: at.File, object: "command", limit: st.limit}, slices.DeleteFunc(words, func(p pair) bool { return !strings.Contains(p.value, "image") }), "arg")
+	return strings.Join(all, " ")
 }
 
 // helm reads helm install, upgrade and template.
-func (st *starter) helm(at Command, cmd shellCommand, dirs []string) {
+func (st *starter) helm(in commandPlace, cmd shellCommand) {
+	at, dirs := in.at, in.dirs
 	args, flags, odd := helmArgs(cmd.words[1:])
 	if len(args) > 3 && args[0].text == "repo" && args[1].text == "add" && !args[2].dynamic && !args[3].dynamic {
 		st.s.noteHelmRepo(args[2].text, args[3].text)
@@ -243,9 +94,7 @@ func (st *starter) helm(at Command, cmd shellCommand, dirs []string) {
 	}
 	chart := args[0]
 	name, inside := st.find(chart.text, dirs)
-	tell := func(c cause, subject, reason string) {
-		st.s.addGap(c, Gap{Subject: subject, File: at.File, Line: at.Line, Text: shorten(cmd.String()), Reason: reason})
-	}
+	tell := func(c cause, subject, reason string) { st.tell(c, in, subject, cmd.String(), reason) }
 	switch {
 	case chart.dynamic:
 		tell(startGap, at.subject(), unknownChart)

@@ -24,6 +24,11 @@ func (s *scanner) areaOf(name string) area {
 	case strings.HasPrefix(name, "charts/"):
 		return charts
 	}
+	for name = path.Clean(name); len(s.applied) > 0 && name != "." && name != "/"; name = path.Dir(name) {
+		if s.applied[name] {
+			return manifests
+		}
+	}
 	return other
 }
 
@@ -32,6 +37,7 @@ func (s *scanner) areaOf(name string) area {
 // then charts.
 func (s *scanner) readFiles() error {
 	var files, chartPaths []string
+	releases := s.starts()
 	roots := s.o.Paths
 	if len(roots) == 0 {
 		roots = []string{"."}
@@ -56,7 +62,7 @@ func (s *scanner) readFiles() error {
 		}
 		s.readFile(name)
 	}
-	return s.readCharts(chartPaths)
+	return s.readCharts(chartPaths, releases)
 }
 
 // sort puts an entry of the walk to the files or to the charts.
