@@ -59,12 +59,15 @@ test-cluster-run: ## a real Kubernetes of one master and one worker on test mach
 test-cluster-large: ## the same with three masters and two workers, and on a machine without systemd
 	@bash cluster/clustertest/run large
 
-.PHONY: crash-run test-cluster-standin test-cluster-cut
+.PHONY: crash-run test-cluster-standin test-cluster-cut test-cluster-faults
 test-cluster-standin: ## sealer run on 20 test machines over SSH, with stand-ins for Kubernetes (root; seconds)
 	@bash cluster/clustertest/standin/run twenty
 
 test-cluster-cut: ## the same on five machines whose sealer, power, cables and disks fail in the middle of a run (root; 20 minutes)
 	@bash cluster/clustertest/standin/run cut
+
+test-cluster-faults: ## sealer run with bad input, on three such machines (root; a minute)
+	@bash cluster/clustertest/standin/run faults
 
 crash-run: ## kill -9 at every record of the journal: engine, machine, both (CRASHES=40 for fewer; all take half an hour)
 	SEALER_CRASH=$(or $(CRASHES),all) $(GO) test ./cmd/sealer -count=1 -run 'TestScripts/run-crash$$' -v -timeout 120m

@@ -188,7 +188,7 @@ func (d *deploy) run(ctx context.Context, s *node.Server, r *Report) error {
 			ev.Type, ev.Text = "failed", err.Error()
 			d.event(ev)
 			r.Failed = len(r.Plan.Steps) - i
-			return fmt.Errorf("%s: %w", step.Kind, err)
+			return fmt.Errorf("%s: %w", step.Why, err)
 		}
 		d.event(ev)
 		r.Ran++

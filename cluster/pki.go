@@ -1,33 +1,23 @@
 package cluster
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/clusterimage/sealer/certificate"
 )
 
 // A pair is a certificate and its key, PEM.
 type pair struct{ cert, key []byte }
-
-// How long certificates of the registry are good for, and from when on they are
-// made anew.
-const (
-	caLife   = 10 * 365 * 24 * time.Hour
-	certLife = 365 * 24 * time.Hour
-	certLeft = 30 * 24 * time.Hour
-)
 
 // ca returns the small CA of the cluster's registry; the first call makes it.
 func (s state) ca() (pair, error) {
@@ -38,12 +28,12 @@ func (s state) ca() (pair, error) {
 	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(kerr, fs.ErrNotExist) {
 		return p, errors.Join(err, kerr)
 	}
-	p, err = issue(pair{}, &x509.Certificate{
-		Subject: pkix.Name{CommonName: "sealer " + filepath.Base(s.dir)}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign, MaxPathLenZero: true,
-	}, caLife)
+	made, err := certificate.NewAuthority("sealer " + filepath.Base(s.dir))
 	if err != nil {
-		return p, fmt.Errorf("certificate authority: %w", err)
+		return p, err
+	}
+	if p.cert, p.key, err = made.PEM(); err != nil {
+		return p, err
 	}
 	return p, errors.Join(s.write("pki/ca.key", p.key), s.write("pki/ca.crt", p.cert))
 }
@@ -59,16 +49,20 @@ func (s state) registryCert(ca pair, addresses, names []string) (pair, error) {
 	if err == nil && kerr == nil && fits(p.cert, ca.cert, slices.Concat(names, addresses)) {
 		return p, nil
 	}
-	t := &x509.Certificate{
-		Subject: pkix.Name{CommonName: names[0]}, DNSNames: names, KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}
+	t := &x509.Certificate{Subject: pkix.Name{CommonName: names[0]}, DNSNames: names, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
 	for _, a := range addresses {
 		t.IPAddresses = append(t.IPAddresses, net.ParseIP(a))
 	}
-	p, err = issue(ca, t, certLife)
+	authority, err := certificate.ParseAuthority(ca.cert, ca.key)
 	if err != nil {
-		return p, fmt.Errorf("certificate of the registry on %s: %w", addresses[0], err)
+		return p, fmt.Errorf("the registry's authority in %s: %w", filepath.Join(s.dir, "pki"), err)
+	}
+	made, err := authority.Issue(t, certificate.Life)
+	if err != nil {
+		return p, fmt.Errorf("registry on %s: %w", addresses[0], err)
+	}
+	if p.cert, p.key, err = made.PEM(); err != nil {
+		return p, err
 	}
 	return p, errors.Join(s.write(base+".key", p.key), s.write(base+".crt", p.cert))
 }
@@ -81,7 +75,7 @@ func fits(cert, ca []byte, names []string) bool {
 		return false
 	}
 	c, err := x509.ParseCertificate(block.Bytes)
-	if err != nil || time.Until(c.NotAfter) < certLeft {
+	if err != nil || time.Until(c.NotAfter) < certificate.Renewal {
 		return false
 	}
 	roots := x509.NewCertPool()
@@ -92,56 +86,4 @@ func fits(cert, ca []byte, names []string) bool {
 		}
 	}
 	return true
-}
-
-// issue signs a certificate with a new key; without a CA it signs itself.
-func issue(ca pair, t *x509.Certificate, life time.Duration) (pair, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return pair{}, err
-	}
-	if t.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120)); err != nil {
-		return pair{}, err
-	}
-	// An hour back: the clocks of the machines are not all the same.
-	t.NotBefore, t.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(life)
-	parent, signer := t, key
-	if ca.cert != nil {
-		if parent, signer, err = parse(ca); err != nil {
-			return pair{}, err
-		}
-	}
-	der, err := x509.CreateCertificate(rand.Reader, t, parent, &key.PublicKey, signer)
-	if err != nil {
-		return pair{}, err
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return pair{}, err
-	}
-	return pair{
-		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
-	}, nil
-}
-
-func parse(p pair) (*x509.Certificate, *ecdsa.PrivateKey, error) {
-	cert, _ := pem.Decode(p.cert)
-	private, _ := pem.Decode(p.key)
-	if cert == nil || private == nil {
-		return nil, nil, errors.New("the CA's files are damaged")
-	}
-	c, err := x509.ParseCertificate(cert.Bytes)
-	if err != nil {
-		return nil, nil, err
-	}
-	k, err := x509.ParsePKCS8PrivateKey(private.Bytes)
-	if err != nil {
-		return nil, nil, err
-	}
-	key, ok := k.(*ecdsa.PrivateKey)
-	if !ok {
-		return nil, nil, errors.New("the CA's key is of another kind")
-	}
-	return c, key, nil
 }

@@ -132,7 +132,7 @@ func (x *runner) fail(s plan.Step, err error) {
 	x.failed[s.ID] = true
 	x.report.Failed++
 	if err != nil && x.errs[s.Host] == nil {
-		x.errs[s.Host] = fmt.Errorf("%s: %s: %w", s.Host, s.Kind, err)
+		x.errs[s.Host] = fmt.Errorf("%s: %s: %w", s.Host, s.Why, err)
 	}
 }
 

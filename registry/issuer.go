@@ -1,9 +1,6 @@
 package registry
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -16,17 +13,16 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/clusterimage/sealer/certificate"
 )
 
-const (
-	leafLife = 365 * 24 * time.Hour // some clients refuse more than 398 days
-	// maxAddresses bounds a certificate where a whole network is local.
-	maxAddresses = 128
-)
+// maxAddresses bounds a certificate where a whole network is local.
+const maxAddresses = 128
 
 // An issuer has a certificate for the server, signed by the CA.
 type issuer struct {
-	authority
+	ca    certificate.Pair
 	names []string
 	log   *slog.Logger
 
@@ -44,7 +40,7 @@ func newIssuer(addr net.Addr, o ServerOptions) (*issuer, error) {
 	if renewed {
 		o.Logger.Warn("the old CA has expired or is about to; clients must trust the new one", "file", o.CAFile)
 	}
-	i := &issuer{authority: a, log: o.Logger}
+	i := &issuer{ca: a, log: o.Logger}
 	hosts := append([]string{"localhost", "127.0.0.1", "::1"}, machineNames()...)
 	if tcp, ok := addr.(*net.TCPAddr); ok && !tcp.IP.IsUnspecified() {
 		hosts = append(hosts, tcp.IP.String())
@@ -131,33 +127,11 @@ func (i *issuer) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 
 // issue makes the certificate. Its key stays in memory.
 func (i *issuer) issue() error {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	p, err := i.ca.Issue(&x509.Certificate{Subject: pkix.Name{CommonName: "sealer registry"}, DNSNames: i.names, IPAddresses: i.addresses}, certificate.Life)
 	if err != nil {
-		return fmt.Errorf("make certificate: %w", err)
+		return err
 	}
-	serial, err := newSerial()
-	if err != nil {
-		return fmt.Errorf("make certificate: %w", err)
-	}
-	end := time.Now().Add(leafLife)
-	if i.ca.NotAfter.Before(end) {
-		end = i.ca.NotAfter
-	}
-	c := &x509.Certificate{
-		SerialNumber: serial,
-		Subject:      pkix.Name{CommonName: "sealer registry"},
-		NotBefore:    time.Now().Add(-time.Hour), // clocks differ
-		NotAfter:     end,
-		KeyUsage:     x509.KeyUsageDigitalSignature,
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		DNSNames:     i.names,
-		IPAddresses:  i.addresses,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, i.ca, key.Public(), i.key)
-	if err != nil {
-		return fmt.Errorf("make certificate: %w", err)
-	}
-	i.leaf = &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-	i.renew = time.Now().Add(time.Until(end) * 2 / 3)
+	i.leaf = p.TLS()
+	i.renew = time.Now().Add(time.Until(p.Certificate.NotAfter) * 2 / 3)
 	return nil
 }

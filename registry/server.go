@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -99,7 +98,9 @@ func (s *Server) useTLS(o ServerOptions) error {
 		if err != nil {
 			return fmt.Errorf("self-signed certificate: %w", err)
 		}
-		s.pem = pem.EncodeToMemory(&pem.Block{Type: pemCertificate, Bytes: i.ca.Raw})
+		if s.pem, _, err = i.ca.PEM(); err != nil {
+			return fmt.Errorf("self-signed certificate: %w", err)
+		}
 		c.GetCertificate = i.get
 	default:
 		return nil

@@ -2,8 +2,6 @@ package spread
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -12,11 +10,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/clusterimage/sealer/certificate"
 )
 
 // An Offer is where a machine serves its blobs, and the proof that somebody may
@@ -40,7 +39,8 @@ type Server struct {
 // Serve listens on a port that the system chooses. t bounds what all who ask get
 // together.
 func Serve(open Open, t *Throttle) (*Server, error) {
-	cert, err := certificate()
+	// It signs itself: its digest travels in the Offer.
+	cert, err := certificate.Pair{}.Issue(&x509.Certificate{}, certificate.Life)
 	if err != nil {
 		return nil, err
 	}
@@ -52,11 +52,11 @@ func Serve(open Open, t *Throttle) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(cert.Certificate[0])
+	sum := sha256.Sum256(cert.Certificate.Raw)
 	s := &Server{Offer: Offer{Port: l.Addr().(*net.TCPAddr).Port, Token: hex.EncodeToString(token), Certificate: hex.EncodeToString(sum[:])}}
 	s.server = &http.Server{Handler: handler(open, s.Offer.Token, t), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}
 	go func() {
-		_ = s.server.Serve(tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13})) // ends with Close
+		_ = s.server.Serve(tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{*cert.TLS()}, MinVersion: tls.VersionTLS13})) // ends with Close
 	}()
 	return s, nil
 }
@@ -87,17 +87,6 @@ func handler(open Open, token string, t *Throttle) http.Handler {
 		w.Header().Set("Content-Type", "application/octet-stream")
 		http.ServeContent(w, r, "", time.Time{}, seeker{t.Reader(r.Context(), f), f})
 	})
-}
-
-// certificate signs itself: its digest travels in the Offer.
-func certificate() (tls.Certificate, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	t := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-24 * time.Hour), NotAfter: time.Now().Add(30 * 24 * time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, t, t, &key.PublicKey, key)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
 }
 
 // errOther is the error of a machine that is not the one of the Offer.

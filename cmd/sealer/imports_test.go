@@ -27,7 +27,7 @@ var allowed = map[string][]string{
 	"registry/remote":   {"registry/ref", "registry/platform", "registry/sign"},
 	"registry/chart":    {"registry/remote", "registry/ref"},
 	"registry/mirror":   {"registry/remote", "registry/tree", "registry/ref", "registry/platform"},
-	"registry":          {"registry/tree", "registry/ref", "registry/platform"},
+	"registry":          {"certificate", "registry/tree", "registry/ref", "registry/platform"},
 	"image/imagetest":   {"image"},
 	"image/inventory":   nil,
 	"image/sbom":        {"registry/tree"},
@@ -35,6 +35,7 @@ var allowed = map[string][]string{
 	"image":             {"registry/tree", "registry/ref", "registry/platform"},
 	"layer":             nil,
 	"printable":         nil,
+	"certificate":       nil,
 	"rootfs":            {"layer"},
 	"store":             {"image", "image/inventory", "layer", "rootfs", "registry/tree", "registry/ref", "registry/platform", "registry/sign"},
 	"transfer": {
@@ -65,13 +66,13 @@ var allowed = map[string][]string{
 	"cluster/host":          nil,
 	"cluster/host/hosttest": {"cluster/host"},
 	"cluster/wire":          nil,
-	"cluster/spread":        nil,
+	"cluster/spread":        {"certificate"},
 	"cluster/kube":          nil,
 	"cluster/cri":           nil,
 	"cluster/proof":         {"cluster/cri", "image", "registry/platform", "registry/ref", "registry/tree"},
 	// The programs of test clusters.
 	"cluster/clustertest/mkimages":          {"registry/registrytest"},
-	"cluster/clustertest/programs/api":      nil,
+	"cluster/clustertest/programs/api":      {"certificate"},
 	"cluster/clustertest/programs/pause":    nil,
 	"cluster/clustertest/programs/podnet":   nil,
 	"cluster/clustertest/programs/resolver": nil,
@@ -91,7 +92,7 @@ var allowed = map[string][]string{
 	"cluster": {
 		"cluster/spec", "cluster/host", "cluster/session", "cluster/facts", "cluster/preflight", "cluster/fleet", "cluster/wire", "cluster/plan", "cluster/journal", "cluster/kubeadm", "cluster/render",
 		"cluster/extend", "cluster/proof", "cluster/kube", "cluster/node", "cluster/spread",
-		"store", "image", "rootfs", "registry", "registry/ref", "registry/tree", "registry/platform",
+		"certificate", "store", "image", "rootfs", "registry", "registry/ref", "registry/tree", "registry/platform",
 	},
 }
 

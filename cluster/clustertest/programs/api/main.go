@@ -7,18 +7,12 @@
 package main
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -26,6 +20,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/clusterimage/sealer/certificate"
 )
 
 func main() {
@@ -48,7 +44,7 @@ func serve(address, dir string, nodes []string) error {
 	if err != nil {
 		return err
 	}
-	cert, ca, err := certificate(host)
+	cert, ca, err := serving(host)
 	if err != nil {
 		return err
 	}
@@ -72,24 +68,21 @@ users:
 		return err
 	}
 	server := &http.Server{Handler: handler(nodes), ReadHeaderTimeout: time.Minute}
-	return server.Serve(tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"http/1.1"}}))
+	return server.Serve(tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{*cert}, NextProtos: []string{"http/1.1"}}))
 }
 
-// certificate makes a key and a certificate that signs itself.
-func certificate(host string) (tls.Certificate, []byte, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+// serving makes an authority and a certificate of it; the authority is PEM.
+func serving(host string) (*tls.Certificate, []byte, error) {
+	ca, err := certificate.NewAuthority("stand-in")
 	if err != nil {
-		return tls.Certificate{}, nil, err
+		return nil, nil, err
 	}
-	t := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "stand-in"}, IPAddresses: []net.IP{net.ParseIP(host)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, t, t, &key.PublicKey, key)
+	p, err := ca.Issue(&x509.Certificate{IPAddresses: []net.IP{net.ParseIP(host)}}, certificate.Life)
 	if err != nil {
-		return tls.Certificate{}, nil, err
+		return nil, nil, err
 	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
+	text, _, err := ca.PEM()
+	return p.TLS(), text, err
 }
 
 func handler(names []string) http.Handler {
