@@ -16,7 +16,14 @@ func (d *Disk) describe(dir string) error {
 	if err != nil {
 		return fmt.Errorf("file system of %s: %w", dir, err)
 	}
-	for line := range strings.Lines(string(table)) {
+	d.mount(string(table), dir)
+	d.Risks = append(d.Risks, d.risks(dir)...)
+	return nil
+}
+
+// mount fills in the mount of table that dir lies on.
+func (d *Disk) mount(table, dir string) {
+	for line := range strings.Lines(table) {
 		left, right, ok := strings.Cut(line, " - ")
 		l, r := strings.Fields(left), strings.Fields(right)
 		if !ok || len(l) < 6 || len(r) < 3 {
@@ -28,8 +35,6 @@ func (d *Disk) describe(dir string) error {
 			d.Mounted, d.Type, d.Options = at, r[0], l[5]+","+r[2]
 		}
 	}
-	d.Risks = append(d.Risks, d.risks(dir)...)
-	return nil
 }
 
 // risks judges the type and the options.
