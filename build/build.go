@@ -230,12 +230,9 @@ func (b *builder) commit(ctx context.Context, builds []*platformBuild) error {
 		manifests = append(manifests, desc)
 		b.result.Images[i].Descriptor, b.result.Images[i].Config = desc, pb.config
 	}
-	desc := manifests[0]
-	if len(manifests) > 1 {
-		var err error
-		if desc, err = b.s.WriteIndex(ctx, manifests, b.o.Annotations); err != nil {
-			return err
-		}
+	desc, err := b.s.WriteTop(ctx, manifests, b.o.Annotations)
+	if err != nil {
+		return err
 	}
 	if err := b.s.CommitBuilt(ctx, b.o.Tags, desc); err != nil {
 		return err

@@ -134,7 +134,8 @@ func (s *source) content(ctx context.Context) error {
 	return nil
 }
 
-// heads are the manifest and the config of an image.
+// heads are the manifest and the config of an image, and its blob manifests with
+// their config.
 func (s *source) heads(ctx context.Context, d ocispec.Descriptor) ([]plan.Blob, error) {
 	b, err := s.store.ReadBlob(ctx, d.Digest, 64<<20)
 	if err != nil {
@@ -144,7 +145,14 @@ func (s *source) heads(ctx context.Context, d ocispec.Descriptor) ([]plan.Blob, 
 	if err := json.Unmarshal(b, &m); err != nil {
 		return nil, err
 	}
-	return []plan.Blob{{Digest: d.Digest.String(), Size: d.Size}, {Digest: m.Config.Digest.String(), Size: m.Config.Size}}, nil
+	out := []plan.Blob{{Digest: d.Digest.String(), Size: d.Size}, {Digest: m.Config.Digest.String(), Size: m.Config.Size}}
+	if apart := s.stored.Config.BlobManifests(); d.Digest == s.full.Digest && len(apart) > 0 {
+		empty, _ := image.EmptyConfig()
+		for _, d := range append(apart, empty) {
+			out = append(out, plan.Blob{Digest: d.Digest.String(), Size: d.Size})
+		}
+	}
+	return out, nil
 }
 
 // version is the image's Kubernetes: of Metadata, else of its label.

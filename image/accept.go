@@ -31,7 +31,7 @@ var ErrForeign = errors.New("it is no ClusterImage")
 // user, no ports and no volumes.
 func Accept(m *ocispec.Manifest, config func() ([]byte, error)) error {
 	switch {
-	case m.Config.MediaType == MediaTypeConfig:
+	case IsConfig(m.Config.MediaType):
 		return nil
 	case m.Config.MediaType == mediaTypeHelmConfig:
 		return fmt.Errorf("%w but a Helm chart", ErrForeign)

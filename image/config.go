@@ -60,15 +60,23 @@ type ConfigLayer struct {
 	Type  string        `json:"type"` // FROM, COPY, RUN or BASE
 	Value string        `json:"value"`
 	Size  int64         `json:"size"` // bytes unpacked; of a registry layer the blobs that it adds
+	// BlobManifests list the blobs of a registry layer that the image's manifest does
+	// not list; empty where that lists them. WriteImage sets them.
+	BlobManifests []BlobManifest `json:"blobManifests,omitempty"`
 }
 
 // Check returns an error for values that no image has: layers of a negative
-// size, and a private registry that is no host[:port].
+// size, too many blob manifests, and a private registry that is no host[:port].
 func (c *Config) Check() error {
+	blobManifests := 0
 	for i, l := range c.Layers {
 		if l.Size < 0 {
 			return fmt.Errorf("layer %d of %d bytes", i, l.Size)
 		}
+		blobManifests += len(l.BlobManifests)
+	}
+	if blobManifests > MaxBlobManifests {
+		return fmt.Errorf("%d manifests of mirrored blobs, the limit is %d", blobManifests, MaxBlobManifests)
 	}
 	if c.PrivateRegistry.Name != "" {
 		if err := ref.CheckHost(c.PrivateRegistry.Name); err != nil {

@@ -21,7 +21,7 @@ func TestFormatPage(t *testing.T) {
 	}
 	page := string(b)
 	want := []string{
-		image.ArtifactType, image.MediaTypeConfig, tree.MediaTypeDocument, tree.MediaTypeBlob, inventory.MediaType,
+		image.ArtifactType, image.MediaTypeConfig, image.MediaTypeSplitConfig, image.ArtifactTypeBlobs, tree.MediaTypeDocument, tree.MediaTypeBlob, inventory.MediaType,
 		image.AnnotationLayerType, image.AnnotationLayerValue, image.RegistryLayerValue, image.AnnotationExtension,
 		image.AnnotationContainerImages, image.TypeKubeInstaller, image.TypeAppInstaller, strings.TrimSpace(image.NotMirrored),
 	}

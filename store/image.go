@@ -63,6 +63,25 @@ func (i *Image) LayerIDs() []digest.Digest {
 	return ids
 }
 
+// Descriptors returns all blobs that the image consists of, some perhaps twice: its
+// manifest first, its config, its layers, and the blob manifests with what they
+// list.
+func (i *Image) Descriptors() []ocispec.Descriptor {
+	out := append([]ocispec.Descriptor{i.ManifestDescriptor, i.Manifest.Config}, i.Manifest.Layers...)
+	apart := i.Config.BlobManifests()
+	if len(apart) == 0 {
+		return out
+	}
+	empty, _ := image.EmptyConfig()
+	out = append(append(out, empty), apart...)
+	for n, l := range i.Layers {
+		if len(i.Config.Layers[n].BlobManifests) > 0 {
+			out = append(out, l.Descriptors[1:]...)
+		}
+	}
+	return out
+}
+
 // Platform returns the platform that this Image was read for.
 func (i *Image) Platform() ocispec.Platform { return platformOf(i.ManifestDescriptor, i.Config) }
 

@@ -294,7 +294,7 @@ func (a *archive) check(ctx context.Context, desc ocispec.Descriptor) error {
 		if err != nil {
 			return err
 		}
-		a.want(append([]ocispec.Descriptor{m, img.Manifest.Config}, img.Manifest.Layers...)...)
+		a.want(img.Descriptors()...)
 		for _, l := range img.Layers {
 			if a.s.hasLayer(l.ID) || slices.Contains(a.layers, l.ID) {
 				continue

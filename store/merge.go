@@ -60,11 +60,9 @@ func (s *Store) Merge(ctx context.Context, o MergeOptions) (ocispec.Descriptor, 
 		}
 		manifests = append(manifests, d)
 	}
-	desc := manifests[0]
-	if len(manifests) > 1 {
-		if desc, err = s.WriteIndex(ctx, manifests, nil); err != nil {
-			return ocispec.Descriptor{}, fmt.Errorf("merge: %w", err)
-		}
+	desc, err := s.WriteTop(ctx, manifests, nil)
+	if err != nil {
+		return ocispec.Descriptor{}, fmt.Errorf("merge: %w", err)
 	}
 	return desc, s.CommitBuilt(ctx, o.Names, desc)
 }

@@ -143,14 +143,21 @@ func (s *Store) needs(ctx context.Context, n *need, entry ocispec.Descriptor) er
 			errs = append(errs, err)
 			continue
 		}
-		ids, err := s.layerIDs(ctx, desc, config)
+		layers, err := s.layersOf(ctx, desc, config)
 		if err != nil {
-			n.allLayers = true // their IDs are in the config
+			n.allLayers = true                                                        // their IDs are in the config
+			n.allBlobs = n.allBlobs || config.MediaType == image.MediaTypeSplitConfig // and the blob manifests
 			errs = append(errs, err)
 			continue
 		}
-		for _, id := range ids {
-			n.layers[id] = true
+		for _, l := range layers {
+			n.layers[l.ID] = true
+		}
+		for _, m := range (&image.Config{Layers: layers}).BlobManifests() {
+			if _, err := s.namedIn(ctx, m, n.blobs); err != nil {
+				n.allBlobs = true
+				errs = append(errs, fmt.Errorf("manifest of mirrored blobs: %w", err))
+			}
 		}
 	}
 	return errors.Join(errs...)
@@ -214,40 +221,37 @@ func eachDigest(b []byte, f func(digest.Digest)) {
 	}
 }
 
-// layerIDs returns the IDs of the layers of the manifest desc, whose config is
-// config.
-func (s *Store) layerIDs(ctx context.Context, desc, config ocispec.Descriptor) ([]digest.Digest, error) {
+// layersOf returns the layers of the manifest desc, whose config is config.
+func (s *Store) layersOf(ctx context.Context, desc, config ocispec.Descriptor) ([]image.ConfigLayer, error) {
 	if platform.IsConfig(config.MediaType) { // one that is no ClusterImage, too: it is in the index
 		img := &Image{ManifestDescriptor: desc}
 		err := s.readJSON(ctx, desc, maxManifest, &img.Manifest)
 		if err == nil {
 			err = s.readContent(ctx, img)
 		}
-		return img.LayerIDs(), err
+		var out []image.ConfigLayer
+		for _, id := range img.LayerIDs() {
+			out = append(out, image.ConfigLayer{ID: id})
+		}
+		return out, err
 	}
-	if config.MediaType != image.MediaTypeConfig {
+	if !image.IsConfig(config.MediaType) {
 		return nil, nil // of another artifact nothing is unpacked
 	}
-	b, err := s.ReadBlob(ctx, config.Digest, maxConfig)
-	if err != nil {
-		return nil, fmt.Errorf("config: %w", err)
-	}
-	layers, err := configLayers(b)
-	if err != nil {
-		return nil, fmt.Errorf("config: blob %s: %w: %w", config.Digest, ErrInvalid, err)
-	}
-	var out []digest.Digest
-	for _, l := range layers {
-		out = append(out, l.ID)
-	}
-	return out, nil
+	return s.configLayers(ctx, config)
 }
 
 // configLayers decodes the layers of a config alone, which stand near its
 // beginning: the rest is a hundred times longer.
-func configLayers(config []byte) (layers []image.ConfigLayer, err error) {
-	err = field(config, "layers", &layers)
-	return layers, err
+func (r *reader) configLayers(ctx context.Context, config ocispec.Descriptor) (layers []image.ConfigLayer, err error) {
+	b, err := r.ReadBlob(ctx, config.Digest, maxConfig)
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	if err := field(b, "layers", &layers); err != nil {
+		return nil, fmt.Errorf("config: blob %s: %w: %w", config.Digest, ErrInvalid, err)
+	}
+	return layers, nil
 }
 
 // field decodes the field name of the JSON object b into v, and nothing that

@@ -166,7 +166,7 @@ func (r *reader) whole(ctx context.Context, desc ocispec.Descriptor) (*Image, er
 		return nil, err
 	}
 	var missing []error
-	for _, d := range append([]ocispec.Descriptor{img.Manifest.Config}, img.Manifest.Layers...) {
+	for _, d := range img.Descriptors()[1:] {
 		if !r.hasSized(d) {
 			missing = append(missing, fmt.Errorf("manifest %s: blob %s of %d bytes: %w", desc.Digest, d.Digest, d.Size, ErrNotFound))
 		}
@@ -205,7 +205,7 @@ func (r *reader) readContent(ctx context.Context, img *Image) error {
 			return fmt.Errorf("manifest %s: %w", desc.Digest, err)
 		}
 	}
-	if m.Config.MediaType == image.MediaTypeConfig {
+	if image.IsConfig(m.Config.MediaType) {
 		if err := r.readJSON(ctx, m.Config, maxConfig, &img.Config); err != nil {
 			return fmt.Errorf("config: %w", err)
 		}
@@ -226,7 +226,7 @@ func (r *reader) readContent(ctx context.Context, img *Image) error {
 	if err := r.readLayers(ctx, img); err != nil {
 		return fmt.Errorf("manifest %s: %w", desc.Digest, err)
 	}
-	img.Size = imageSize(desc, m)
+	img.Size = imageSize(img)
 	return nil
 }
 
@@ -249,20 +249,85 @@ func (r *reader) readLayers(ctx context.Context, img *Image) error {
 			}
 			want := image.RegistryLayer(rest[0], doc)
 			n := len(want.Descriptors)
+			l.Size = want.Size
+			if len(c.BlobManifests) > 0 {
+				if n, err = 1, r.checkBlobManifests(ctx, img, c.BlobManifests, want.Descriptors[1:]); err != nil {
+					return fmt.Errorf("layer %d: %w", i, err)
+				}
+				l.Descriptors = want.Descriptors
+			} else if len(rest) >= n {
+				l.Descriptors = rest[:n:n]
+			}
 			same := func(a, b ocispec.Descriptor) bool { return a.Digest == b.Digest && a.Size == b.Size }
-			if c.ID != want.ID || len(rest) < n || !slices.EqualFunc(rest[:n], want.Descriptors, same) {
+			if c.ID != want.ID || !slices.EqualFunc(l.Descriptors, want.Descriptors, same) {
 				return fmt.Errorf("layer %d: %w: the manifest does not list what registry layer %s adds", i, ErrInvalid, want.ID)
 			}
-			l.Descriptors, l.Size = rest[:n:n], want.Size
 			img.Documents = append(img.Documents, doc)
+			rest = rest[n:]
+		} else if rest = rest[1:]; len(c.BlobManifests) > 0 {
+			return fmt.Errorf("layer %d: %w: it has manifests of mirrored blobs, and is no registry layer", i, ErrInvalid)
 		}
 		img.Layers = append(img.Layers, l)
-		rest = rest[len(l.Descriptors):]
 	}
 	if len(rest) > 0 {
 		return fmt.Errorf("%w: the manifest has layers that the config lacks", ErrInvalid)
 	}
 	return nil
+}
+
+// checkBlobManifests makes sure that the blob manifests list what a layer of img
+// adds, want, each blob once and in order: that bounds their number, too.
+func (r *reader) checkBlobManifests(ctx context.Context, img *Image, list []image.BlobManifest, want []ocispec.Descriptor) error {
+	if img.Manifest.Config.MediaType != image.MediaTypeSplitConfig {
+		return fmt.Errorf("%w: manifests of mirrored blobs in a config of the type %q", ErrInvalid, img.Manifest.Config.MediaType)
+	}
+	for _, m := range list {
+		if len(want) == 0 {
+			return fmt.Errorf("%w: %s is one manifest of mirrored blobs too many", ErrInvalid, m.Digest)
+		}
+		b, err := r.readBlobManifest(ctx, m.Descriptor())
+		if err != nil {
+			return err
+		}
+		listed, err := image.ListedBlobs(b, want)
+		if err != nil {
+			return fmt.Errorf("blob %s: %w: %w", m.Digest, ErrInvalid, err)
+		}
+		want = want[len(listed):]
+	}
+	if len(want) > 0 {
+		return fmt.Errorf("%w: the manifests of mirrored blobs lack %d blobs", ErrInvalid, len(want))
+	}
+	return nil
+}
+
+// readBlobManifest reads a blob manifest, checking size and digest.
+func (r *reader) readBlobManifest(ctx context.Context, desc ocispec.Descriptor) ([]byte, error) {
+	b, err := r.ReadBlob(ctx, desc.Digest, maxManifest)
+	if err == nil && int64(len(b)) != desc.Size {
+		err = fmt.Errorf("blob %s: %w: %d bytes, want %d", desc.Digest, ErrMismatch, len(b), desc.Size)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("manifest of mirrored blobs: %w", err)
+	}
+	return b, nil
+}
+
+// blobManifests returns the blob manifests of the image with the manifest desc, as
+// its config names them.
+func (r *reader) blobManifests(ctx context.Context, desc ocispec.Descriptor) ([]ocispec.Descriptor, error) {
+	var m ocispec.Manifest
+	if err := r.readJSON(ctx, desc, maxManifest, &m); err != nil {
+		return nil, fmt.Errorf("manifest: %w", err)
+	}
+	if m.Config.MediaType != image.MediaTypeSplitConfig {
+		return nil, nil
+	}
+	layers, err := r.configLayers(ctx, m.Config)
+	if err != nil {
+		return nil, err
+	}
+	return (&image.Config{Layers: layers}).BlobManifests(), nil
 }
 
 // readDocument reads a registry layer document.

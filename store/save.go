@@ -26,8 +26,8 @@ const annotationContainerd = "io.containerd.image.name"
 // SaveOptions are the options of Save.
 type SaveOptions struct {
 	// Platforms to save of images for several; empty saves all that the store
-	// has. Of one platform the manifest itself is saved, with its own digest;
-	// otherwise the index stays as it is.
+	// has. Of one platform without blob manifests the manifest itself is saved, with
+	// its own digest; otherwise the index stays as it is.
 	Platforms []ocispec.Platform
 	// Without are the blobs to leave out: Load finds them in its own store. Nil
 	// leaves out nothing. A blob that is listed with another size is written.
@@ -113,8 +113,14 @@ func (s *Store) saved(ctx context.Context, entry ocispec.Descriptor, o SaveOptio
 			chosen = append(chosen, manifests[i])
 		}
 		if manifests = chosen; len(chosen) == 1 {
-			top, idx = chosen[0], nil
-			top.Annotations = nil
+			apart, err := s.blobManifests(ctx, chosen[0])
+			if err != nil {
+				return top, err
+			}
+			if len(apart) == 0 { // else the index lists them
+				top, idx = chosen[0], nil
+				top.Annotations = nil
+			}
 		}
 	}
 	blobs[top.Digest] = top.Size
@@ -128,7 +134,7 @@ func (s *Store) saved(ctx context.Context, entry ocispec.Descriptor, o SaveOptio
 				return top, fmt.Errorf("platform %s: %w: it is here for %s", platform.String(p), ErrNotFound, platform.String(img.Config.Platform))
 			}
 		}
-		for _, d := range append([]ocispec.Descriptor{m, img.Manifest.Config}, img.Manifest.Layers...) {
+		for _, d := range img.Descriptors() {
 			blobs[d.Digest] = d.Size
 		}
 	}

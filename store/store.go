@@ -79,9 +79,14 @@ type Limits struct {
 	Layer layer.Limits
 	// Document is the most bytes of a registry layer document; 0 is 32 MiB.
 	Document int64
+	// Manifest is the most bytes of a manifest that WriteImage writes, as far as
+	// mirrored blobs fill it: those beyond are listed in blob manifests; 0 is 3.5 MiB.
+	Manifest int64
 }
 
 func (l Limits) document() int64 { return cmp.Or(l.Document, maxDocument) }
+
+func (l Limits) manifest() int64 { return cmp.Or(l.Manifest, splitManifest) }
 
 // A Store is a directory of ClusterImages. It is safe for concurrent use, and
 // any number of processes may use one directory.

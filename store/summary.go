@@ -168,6 +168,7 @@ func (s *Store) summarisePlatform(ctx context.Context, k *summaryCache, desc oci
 	if err := s.readJSON(ctx, desc, maxManifest, &m); err != nil {
 		return p, fmt.Errorf("manifest: %w", err)
 	}
+	blobs := append([]ocispec.Descriptor{desc, m.Config}, m.Layers...)
 	if m.Config.MediaType == image.MediaTypeConfig {
 		var c struct { // the rest of it is a hundred times longer
 			Created  *time.Time       `json:"created"`
@@ -190,9 +191,10 @@ func (s *Store) summarisePlatform(ctx context.Context, k *summaryCache, desc oci
 		if img.Config.Created != nil {
 			p.Created = *img.Config.Created
 		}
+		blobs = img.Descriptors()
 	}
 	seen := map[digest.Digest]bool{}
-	for _, d := range append([]ocispec.Descriptor{desc, m.Config}, m.Layers...) {
+	for _, d := range blobs {
 		if err := checkDigest(d.Digest); err != nil {
 			return p, fmt.Errorf("manifest %s: %w", desc.Digest, err)
 		}

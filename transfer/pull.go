@@ -63,6 +63,9 @@ func pull(ctx context.Context, s *store.Store, c *remote.Client, from ref.Refere
 		}
 		return ctx.Err()
 	}
+	o.Parts = func(ctx context.Context, sink remote.Sink, m *remote.Parsed) ([]ocispec.Descriptor, error) {
+		return blobManifests(ctx, sink, c, from, m.Config)
+	}
 	o.Record = Record(s)
 	if known, err := s.Named(from); err == nil { // else all is asked for
 		o.Known = known
@@ -114,6 +117,42 @@ func accept(ctx context.Context, s remote.Sink, c *remote.Client, from ref.Refer
 	return nil
 }
 
+// maxConfig is the most bytes of a config that names blob manifests.
+const maxConfig = 32 << 20
+
+// blobManifests returns the blob manifests that the config, whose descriptor is d,
+// of an image of from names. It brings the config into sink where it is of the
+// media type that has some.
+func blobManifests(ctx context.Context, sink remote.Sink, c *remote.Client, from ref.Reference, d ocispec.Descriptor) ([]ocispec.Descriptor, error) {
+	if d.MediaType != image.MediaTypeSplitConfig {
+		return nil, nil
+	}
+	fail := func(err error) ([]ocispec.Descriptor, error) {
+		return nil, fmt.Errorf("config %s: %w", d.Digest, err)
+	}
+	if d.Size > maxConfig {
+		return fail(fmt.Errorf("%w: it has %d bytes, the limit is %d", store.ErrLimit, d.Size, maxConfig))
+	}
+	if err := sink.PutBlob(ctx, d, func(w io.Writer) error { return c.Blob(ctx, from, d, w) }); err != nil {
+		return fail(err)
+	}
+	b, err := sink.ReadBlob(ctx, d.Digest, maxConfig)
+	if err != nil {
+		return fail(err)
+	}
+	var said struct {
+		Layers []image.ConfigLayer `json:"layers"`
+	}
+	if err := json.Unmarshal(b, &said); err != nil {
+		return fail(err)
+	}
+	config := image.Config{Layers: said.Layers}
+	if err := config.Check(); err != nil {
+		return fail(err)
+	}
+	return config.BlobManifests(), nil
+}
+
 // PushOptions steers Push and PushMirrored. The zero value works.
 type PushOptions struct {
 	// Base is an image in the target's registry that is like the pushed one; see
@@ -135,6 +174,11 @@ func Push(ctx context.Context, s *store.Store, c *remote.Client, nameOrID string
 	im, err := s.Image(ctx, nameOrID, nil)
 	if err != nil {
 		return ocispec.Descriptor{}, err
+	}
+	for _, m := range im.Config.BlobManifests() {
+		if im.Index == nil || !slices.ContainsFunc(im.Index.Manifests, func(d ocispec.Descriptor) bool { return d.Digest == m.Digest }) {
+			return ocispec.Descriptor{}, fmt.Errorf("push %s: the manifest %s of its mirrored blobs is in no index: get the image by its tag, or copy it with its index (skopeo copy --all)", to, m.Digest)
+		}
 	}
 	return im.Descriptor, c.Push(ctx, s, im.Descriptor, to, remote.PushOptions{
 		MountFrom: mirror.MountFrom(im.Documents, to.Registry),

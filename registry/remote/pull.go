@@ -22,6 +22,8 @@ type PullOptions struct {
 	Platforms []ocispec.Platform // of an index, fetch these only; empty means all
 	// Known is the digest that the reference had last; see WalkOptions.
 	Known digest.Digest
+	// Parts are the further manifests of a manifest; see WalkOptions.
+	Parts func(ctx context.Context, sink Sink, m *Parsed) ([]ocispec.Descriptor, error)
 	// Record is told what the repository holds; nil for none.
 	Record   *Record
 	Progress func(Event) // called concurrently; nil for none
@@ -44,7 +46,7 @@ func (c *Client) Pull(ctx context.Context, sink Sink, from ref.Reference, o Pull
 		return ocispec.Descriptor{}, fmt.Errorf("pull %s: %w", from, err)
 	}
 	staged := &Staged{Sink: sink, Limit: maxStaged}
-	content, err := c.Walk(ctx, staged, from, WalkOptions{Platforms: o.Platforms, Known: o.Known})
+	content, err := c.Walk(ctx, staged, from, WalkOptions{Platforms: o.Platforms, Known: o.Known, Parts: o.Parts})
 	if err != nil {
 		return fail(err)
 	}

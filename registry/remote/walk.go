@@ -40,6 +40,9 @@ type WalkOptions struct {
 	Offline bool
 	// Judged says that the policy need not judge r: what r belongs to was judged.
 	Judged bool
+	// Parts, unless it is nil, returns the further manifests that belong to the
+	// manifest m, which Walk then reads, too. It may read m's config with sink.
+	Parts func(ctx context.Context, sink Sink, m *Parsed) ([]ocispec.Descriptor, error)
 	// Signatures gives the manifest of the signatures of an image, which the sink
 	// has, "" for none. The policy sees these with Offline.
 	Signatures func(digest.Digest) digest.Digest
@@ -63,7 +66,10 @@ func (c *Client) Walk(ctx context.Context, sink Sink, r ref.Reference, o WalkOpt
 	content := &Content{Descriptor: top}
 	if !parsed.IsIndex() {
 		content.add(parsed)
-		content.Manifests = []ocispec.Descriptor{top}
+		if err := w.parts(ctx, content, parsed); err != nil {
+			return nil, err
+		}
+		content.Manifests = append(content.Manifests, top)
 		if err := w.judge(ctx, content); err != nil {
 			return nil, err
 		}
@@ -73,28 +79,63 @@ func (c *Client) Walk(ctx context.Context, sink Sink, r ref.Reference, o WalkOpt
 	if err != nil {
 		return nil, err
 	}
-	children := make([]*Parsed, len(chosen))
-	g, gctx := errgroup.WithContext(ctx)
-	for i, d := range chosen {
-		g.Go(func() (err error) {
-			children[i], err = w.child(gctx, d)
-			return err
-		})
-	}
-	if err := g.Wait(); err != nil {
+	children, err := w.children(ctx, chosen)
+	if err != nil {
 		return nil, err
 	}
+	content.Manifests = chosen
 	for i, d := range chosen {
 		content.add(children[i])
 		if d.Platform != nil && d.Platform.OS != "unknown" {
 			content.Platforms = append(content.Platforms, platform.Normalize(*d.Platform))
 		}
 	}
-	content.Manifests = append(chosen, top)
+	if err := w.parts(ctx, content, children...); err != nil {
+		return nil, err
+	}
+	content.Manifests = append(content.Manifests, top)
 	if err := w.judge(ctx, content); err != nil {
 		return nil, err
 	}
 	return content, nil
+}
+
+// parts adds the further manifests that belong to those of.
+func (w *walk) parts(ctx context.Context, content *Content, of ...*Parsed) error {
+	if w.o.Parts == nil {
+		return nil
+	}
+	for _, m := range of {
+		list, err := w.o.Parts(ctx, w.sink, m)
+		if err != nil {
+			return err
+		}
+		list = slices.DeleteFunc(list, func(d ocispec.Descriptor) bool {
+			return slices.ContainsFunc(content.Manifests, func(have ocispec.Descriptor) bool { return have.Digest == d.Digest })
+		})
+		more, err := w.children(ctx, list)
+		if err != nil {
+			return fmt.Errorf("a part of the image (a copy without its index lacks it: skopeo copy needs --all): %w", err)
+		}
+		content.Manifests = append(content.Manifests, list...)
+		for _, p := range more {
+			content.add(p)
+		}
+	}
+	return nil
+}
+
+// children reads manifests of an index, in their order.
+func (w *walk) children(ctx context.Context, list []ocispec.Descriptor) ([]*Parsed, error) {
+	out := make([]*Parsed, len(list))
+	g, ctx := errgroup.WithContext(ctx)
+	for i, d := range list {
+		g.Go(func() (err error) {
+			out[i], err = w.child(ctx, d)
+			return err
+		})
+	}
+	return out, g.Wait()
 }
 
 // add appends the blobs of p that c lacks.

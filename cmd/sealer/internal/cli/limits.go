@@ -16,7 +16,7 @@ type limitFlag struct{ limits *store.Limits }
 
 // limitFlags registers --limit, which withStore gives to the store.
 func (a *app) limitFlags(f *pflag.FlagSet) {
-	f.Var(limitFlag{&a.limits}, "limit", "another `NAME=VALUE` bound of content from elsewhere: entries of a layer or archive (1000000), names, bytes of names and attributes in a layer (64MiB), unpacked, bytes that a layer unpacks to (1GiB or 200 times its blob), document, bytes of a registry layer document (32MiB)")
+	f.Var(limitFlag{&a.limits}, "limit", "another `NAME=VALUE` bound of content from elsewhere: entries of a layer or archive (1000000), names, bytes of names and attributes in a layer (64MiB), unpacked, bytes that a layer unpacks to (1GiB or 200 times its blob), document, bytes of a registry layer document (32MiB); manifest, bytes of a manifest that is written, beyond which the mirrored blobs are listed in further manifests (3.5MiB)")
 }
 
 // String implements pflag.Value.
@@ -41,8 +41,10 @@ func (l limitFlag) Set(s string) error {
 			to = &l.limits.Layer.Unpacked
 		case "document":
 			to = &l.limits.Document
+		case "manifest":
+			to = &l.limits.Manifest
 		default:
-			return fmt.Errorf("%q: want entries=, names=, unpacked= or document=", one)
+			return fmt.Errorf("%q: want entries=, names=, unpacked=, document= or manifest=", one)
 		}
 		n, err := parse(strings.TrimSpace(value))
 		if err != nil || n <= 0 {

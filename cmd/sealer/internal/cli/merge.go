@@ -48,5 +48,6 @@ different applications, do not merge.`,
 	}
 	cmd.Flags().StringSliceVarP(&tags, "tag", "t", nil, "name of the result, repeatable")
 	cmd.Flags().StringVar(&platforms, "platform", "", "only these platforms, separated by commas (default: all that every image has)")
+	a.limitFlags(cmd.Flags())
 	return cmd
 }
