@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"slices"
 
 	"github.com/clusterimage/sealer/image"
@@ -46,6 +47,9 @@ func (pb *platformBuild) discover(ctx context.Context, o imagelist.Options) (*im
 	o.PrivateRegistry = pb.config.PrivateRegistry.Name
 	o.KubeRange = pb.config.Labels[labelKubeVersion]
 	o.Base, o.Commands, o.Kubeadm = pb.baseGaps(), pb.startCommands(), pb.kubeadm
+	o.ControlPlane = slices.ContainsFunc(pb.config.Images, func(im image.MirroredImage) bool {
+		return path.Base(im.Reference.Repository) == "kube-apiserver"
+	})
 	if err := pb.kubeVersion(&o); err != nil {
 		return nil, fmt.Errorf("find images: %w", err)
 	}

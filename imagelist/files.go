@@ -64,10 +64,10 @@ func MetadataVersion(fsys fs.FS) string {
 const chartFile = "Chart.yaml"
 
 // Telling reports whether Scan looks at a file outside the directories that are
-// made for manifests for its name alone: it makes its directory a chart, or is a
-// kustomization.
+// made for manifests for its name alone: it makes its directory a chart, is a
+// kustomization, or may name an image that a machine pulls by itself.
 func Telling(name string) bool {
-	return path.Base(name) == chartFile || kustomizationFile(name) || containerdFile(name)
+	return path.Base(name) == chartFile || kustomizationFile(name) || nodeFile(name)
 }
 
 // HasObjects reports whether f holds objects that Scan would look at in a file outside

@@ -18,8 +18,9 @@ import (
 // A kubeadmConfig is a ClusterConfiguration: kubeadm init pulls the images of
 // the control plane that follow from it.
 type kubeadmConfig struct {
-	place place
-	node  *yaml.Node
+	place    place
+	node     *yaml.Node
+	defaults bool // it names nothing that kubeadm config images list takes
 }
 
 // A kubeadmRelease are the images that kubeadm of one minor version pulls beside
@@ -43,9 +44,15 @@ var kubeadmGap = cause{Open, "kubeadm", "", "put the bin/kubeadm of that version
 // found: as its own program says (Options.Kubeadm), else as the image lists
 // say, else as the table says.
 func (s *scanner) kubeadm() {
+	s.partsOfKubeadm()
 	for _, c := range s.kubeadmConfigs {
-		if s.o.Kubeadm != nil && c.place.embedded == 0 {
-			images, err := s.o.Kubeadm(s.ctx, c.place.file)
+		flags := c.place.kind == kubeadmCommand && len(c.node.Content) > 0 // they are no file to ask with
+		if s.o.Kubeadm != nil && c.place.embedded == 0 && !flags {
+			config := c.place.file
+			if c.defaults {
+				config = ""
+			}
+			images, err := s.o.Kubeadm(s.ctx, config)
 			if err == nil && len(images) > 0 {
 				s.asked(c, images)
 				continue
@@ -283,32 +290,4 @@ func (s *scanner) provides(r ref.Reference) bool {
 	return slices.ContainsFunc(s.res.Found, func(f Finding) bool {
 		return f.Reference.Registry != r.Registry && f.Reference.Repository == r.Repository && f.Reference.Tag == r.Tag && f.Confidence.Mirrored()
 	})
-}
-
-// containerdSandbox is the image of the pod sandbox in the configuration of
-// containerd: sandbox_image up to version 2, sandbox below pinned_images since.
-var containerdSandbox = regexp.MustCompile(`(?m)^[ \t]*(?:sandbox_image|sandbox)[ \t]*=[ \t]*["']([^"'\n]+)["']`)
-
-// containerdFile reports whether a name is one that configurations of
-// containerd have.
-func containerdFile(name string) bool {
-	ext := strings.TrimSuffix(name, ".tmpl")
-	return path.Ext(ext) == ".toml" && (path.Base(ext) == "config.toml" || strings.Contains(path.Base(ext), "containerd"))
-}
-
-// containerd takes the image of the pod sandbox.
-func (s *scanner) containerd(name string, data []byte) {
-	for _, m := range containerdSandbox.FindAllSubmatchIndex(data, -1) {
-		p := place{file: name, object: "containerd"}
-		at := spot{1 + strings.Count(string(data[:m[2]]), "\n"), "sandbox_image", string(data[m[2]:m[3]]), "containerd"}
-		if isPlaceholder(at.written) {
-			g := placeholderGap
-			g.grade = Doubtful
-			s.gap(p, at, g, "")
-			continue
-		}
-		if r, err := ref.Parse(at.written); err == nil {
-			s.found(p, at, Certain, r)
-		}
-	}
 }

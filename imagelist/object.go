@@ -171,8 +171,12 @@ func (s *scanner) object(p place, n *yaml.Node, kind string) {
 	case kind == "ClusterConfiguration" && p.group == "kubeadm.k8s.io":
 		// Among manifests it is an object that nothing of Kubernetes takes.
 		if p.embedded == 0 && (s.areaOf(p.file) == other || strings.Contains(path.Base(p.file), "kubeadm")) {
-			s.kubeadmConfigs = append(s.kubeadmConfigs, kubeadmConfig{p, n})
+			s.kubeadmConfigs = append(s.kubeadmConfigs, kubeadmConfig{place: p, node: n})
+			s.kubeletArgs(p, n)
 		}
+	case s.isKubeadmPart(p):
+		s.kubeadmParts = append(s.kubeadmParts, kubeadmConfig{place: p, node: n})
+		s.kubeletArgs(p, n)
 	case p.podSpecsOnly:
 		s.podSpecsIn(p, n, "")
 	case kind == "ConfigMap" && p.group == "":

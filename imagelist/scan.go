@@ -62,6 +62,8 @@ type Options struct {
 	// Rootfs is where the commands find files: the files that Scan reads over
 	// those of the image below. nil means the files that Scan reads.
 	Rootfs fs.FS `json:"-"`
+	// ControlPlane says that the image below has the images of a control plane.
+	ControlPlane bool
 	// Kubeadm is asked for the images of a control plane; nil means that nobody
 	// can be asked.
 	Kubeadm Kubeadm `json:"-"`
@@ -174,7 +176,8 @@ type scanner struct {
 	fluxSources  map[string]*yaml.Node
 
 	kubeadmConfigs []kubeadmConfig
-	clusterVersion string // of Kubernetes, as the options or the rootfs say; "" when neither does
+	kubeadmParts   []kubeadmConfig // other configurations that kubeadm takes, and its own commands
+	clusterVersion string          // of Kubernetes, as the options or the rootfs say; "" when neither does
 	kustomizations []*kustomization
 	release        release // that the chart is rendered for
 	objects        int     // rendered
@@ -288,8 +291,8 @@ func (s *scanner) otherFile(name string) {
 	if err != nil || info.Size() > maxOther || info.Size() == 0 {
 		return // a link may lead nowhere
 	}
-	kustomization, containerd := kustomizationFile(name), containerdFile(name)
-	if !kustomization && !containerd && s.o.Objects == nil && !s.mayHavePods(name) {
+	kustomization, node := kustomizationFile(name), nodeFile(name)
+	if !kustomization && !node && s.o.Objects == nil && !s.mayHavePods(name) {
 		return
 	}
 	data, err := readLimited(s.fsys, name, maxOther)
@@ -298,9 +301,8 @@ func (s *scanner) otherFile(name string) {
 		return
 	}
 	s.res.Files++
-	if containerd {
-		s.containerd(name, data)
-		return
+	if node {
+		s.node(name, data)
 	}
 	docs := objects(data)
 	if kustomization { // it may lack kind and version

@@ -92,6 +92,7 @@ func (st *starter) script(c Command, name string, depth int) {
 // command reads one command.
 func (st *starter) command(in *commandPlace, cmd shellCommand) {
 	words := cmd.words
+	st.s.nodeFlags(place{file: in.at.File, object: "command", limit: st.limit}, cmd.String(), max(0, in.at.Line-1))
 	switch program := path.Base(words[0].text); {
 	case program == "cd" && len(words) == 2 && !words[1].dynamic:
 		in.dirs = append([]string{path.Join(in.dirs[0], words[1].text)}, in.dirs...)
@@ -103,6 +104,8 @@ func (st *starter) command(in *commandPlace, cmd shellCommand) {
 		st.kubectl(*in, cmd)
 	case program == "kustomize":
 		st.kustomize(*in, cmd, words[1:])
+	case program == "kubeadm":
+		st.kubeadm(*in, cmd)
 	case pullers[program]:
 		st.pull(in.at, cmd)
 	case program == "xargs" || program == "parallel":
