@@ -2,6 +2,7 @@ package imagelist
 
 import (
 	"cmp"
+	"io/fs"
 	"path"
 	"strings"
 
@@ -70,7 +71,10 @@ func (s *scanner) chartReference(p place, n *yaml.Node) {
 	name, rest, two := strings.Cut(chart, "/")
 	_, known := s.helmRepos[name]
 	switch {
-	case chart == "", strings.HasPrefix(chart, "."), strings.HasPrefix(chart, "/"), isPlaceholder(chart) && !strings.HasPrefix(chart, "oci://"):
+	case strings.HasPrefix(chart, "."):
+		s.localChart(p, n, node, chart)
+		return
+	case chart == "", strings.HasPrefix(chart, "/"), isPlaceholder(chart) && !strings.HasPrefix(chart, "oci://"):
 		return
 	case strings.HasPrefix(chart, "oci://"):
 		i := strings.LastIndexByte(chart, '/')
@@ -95,6 +99,28 @@ func (s *scanner) chartReference(p place, n *yaml.Node) {
 	}
 	s.installs = append(s.installs, in)
 }
+
+// localChart tells of a chart that the settings of a program install from a directory
+// that is not here.
+func (s *scanner) localChart(p place, n, at *yaml.Node, chart string) {
+	if !p.foreign || get(n, "name") == nil && get(n, "releaseName") == nil && get(n, "values") == nil {
+		return
+	}
+	for _, dir := range []string{path.Dir(p.file), ".", "charts"} {
+		for _, name := range []string{path.Join(dir, chart), path.Join(dir, path.Base(chart))} {
+			if !fs.ValidPath(name) {
+				continue
+			}
+			if info, err := fs.Stat(s.fsys, name); err == nil && (isChart(s.fsys, name) || info.Mode().IsRegular()) {
+				return
+			}
+		}
+	}
+	s.gap(p, spot{line: at.Line, written: chart}, localChartGap, "")
+}
+
+var localChartGap = cause{elsewhereGap.grade, elsewhereGap.rule, "a chart in a directory that is not here; its images are not known",
+	"put the chart into charts/, or add its images to manifests/imageList, and declare it in " + RulesFile + ": gap {subject} because REASON"}
 
 // referenceValues adds the values that stand beside the reference of a chart: a
 // map, a text, or a list of maps, texts and names of files.

@@ -25,6 +25,7 @@ const (
 	nameRole
 	tagRole
 	versionRole
+	directoryRole // between the registry and the name
 	digestRole
 )
 
@@ -36,6 +37,7 @@ var roleSuffixes = []struct {
 	{"baseimage", baseRole}, {"image", imageRole}, {"name", nameRole},
 	{"registry", registryRole}, {"hub", registryRole},
 	{"versiontag", tagRole}, {"tag", tagRole}, {"version", versionRole},
+	{"directory", directoryRole},
 	{"digest", digestRole}, {"sha256", digestRole}, {"sha", digestRole},
 }
 
@@ -76,6 +78,7 @@ func (g parts) value(r role) string {
 type inherited struct {
 	registry, tag, version string
 	prefix                 string // registry and namespace
+	global                 string // registry of the images that name none
 	appVersion             string // of a chart, for the values of a chart
 }
 
@@ -300,6 +303,8 @@ func (g parts) base(imageKey bool, in inherited) (string, *pair) {
 		base, at = repository, g[repositoryRole]
 	case g.value(baseRole) != "":
 		base, at = g.value(baseRole), g[baseRole]
+	case g.value(nameRole) != "" && g.value(directoryRole) != "" && in.prefix != "":
+		base, at = strings.TrimSuffix(in.prefix, "/")+"/"+strings.Trim(g.value(directoryRole), "/")+"/"+g.value(nameRole), g[nameRole]
 	case g.value(nameRole) != "" && (imageKey || g.value(registryRole) != "" && g[tagRole] != nil):
 		base, at = g.value(nameRole), g[nameRole]
 	default:
@@ -311,6 +316,9 @@ func (g parts) base(imageKey bool, in inherited) (string, *pair) {
 	}
 	if registry == "" && !strings.ContainsAny(base, "/:@") {
 		registry = in.prefix
+	}
+	if registry == "" && at == g[repositoryRole] {
+		registry = in.global
 	}
 	if registry != "" && !hasHost(base) && !strings.HasPrefix(base, registry+"/") {
 		base = strings.TrimSuffix(registry, "/") + "/" + base

@@ -37,6 +37,8 @@ func (s *scanner) environment(p place, ct *yaml.Node, path string) {
 		value := strings.TrimSpace(v.value)
 		switch {
 		case value == "":
+		case digestAlone.MatchString(value) && p.embedded == 0:
+			s.gap(p, spot{v.line, v.field, value, ""}, digestGap, v.key)
 		case strings.HasPrefix(value, "{") || strings.HasPrefix(value, "["), mayHoldPods(value):
 			q := p
 			q.images, q.settings = speaksOfImage(v.key), true
@@ -50,6 +52,12 @@ func (s *scanner) environment(p place, ct *yaml.Node, path string) {
 		}
 	}
 }
+
+// digestAlone is a digest without the repository that the program puts before it.
+var digestAlone = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+
+var digestGap = cause{Doubtful, "digest", "a digest alone: the program knows the repository, perhaps that of an image",
+	"add the image to manifests/imageList, " + declare}
 
 // taggedNames are the names of the images that variables give with a tag or a
 // digest.

@@ -13,6 +13,7 @@ var knownFields = []fieldRule{
 	{"Provider", "pkg.crossplane.io", []string{"spec", "package"}, High},
 	{"Configuration", "pkg.crossplane.io", []string{"spec", "package"}, High},
 	{"Function", "pkg.crossplane.io", []string{"spec", "package"}, High},
+	{"ImageSetConfiguration", "mirror.openshift.io", []string{"mirror", "operators", "[]", "catalog"}, High},
 	{"ClusterCatalog", "olm.operatorframework.io", []string{"spec", "source", "image", "ref"}, High},
 }
 
@@ -40,6 +41,9 @@ func forNodes(p place, path string, c composition) bool {
 		return n.kind == p.kind && n.group == p.group && n.path == path
 	})
 }
+
+var catalogGap = cause{Open, "elsewhere", "takes the images of a release, or of operators in a catalog, which are named there",
+	"add its images to manifests/imageList, and declare it in " + RulesFile + ": gap {subject} because REASON"}
 
 // fieldRules takes the images at the paths that the user, or the table, names
 // for objects of this kind.

@@ -35,6 +35,9 @@ func (s *scanner) custom(p place, n *yaml.Node) {
 		return
 	}
 	s.objectAnnotations(p, n)
+	if p.group == "mirror.openshift.io" && (get(n, "mirror", "platform") != nil || get(n, "mirror", "operators") != nil) {
+		s.gap(p, spot{line: n.Line}, catalogGap, p.object)
+	}
 	n = withDefaults(n)
 	derived := s.operator(p, n)
 	w := walker{s: s, p: p, derived: derived}
@@ -124,11 +127,19 @@ func (w walker) list(e entry, path string, in inherited, depth int) {
 // listed takes the name of an element of a list of images, where it is all of a
 // reference: {name: quay.io/x/a:v1, platform: linux/amd64}.
 func (w walker) listed(key string, n *yaml.Node, path string) {
+	if to := get(n, "newName"); isScalar(to) && w.p.foreign && get(n, "newTag") != nil { // kustomize's, in another language
+		if tag := text(n, "newTag"); tag != "" && !isPlaceholder(tag) {
+			w.candidate("image", to.Value+":"+tag, to.Line, atKey(path, "newName"))
+		} else {
+			w.s.gap(w.p, spot{to.Line, atKey(path, "newName"), to.Value, ""}, programTagGap, "")
+		}
+		return
+	}
 	v := get(n, "name")
 	if !strings.HasSuffix(norm(key), "images") || !isScalar(v) || get(n, "image") != nil || !strings.Contains(v.Value, "/") {
 		return
 	}
-	if judge("image", v.Value).confidence == High {
+	if judge("image", v.Value).confidence.Mirrored() {
 		w.candidate("image", v.Value, v.Line, atKey(path, "name"))
 	}
 }
@@ -183,7 +194,8 @@ func (w walker) fields(n *yaml.Node, path, key string, in inherited, depth int) 
 	in = in.within(es)
 	skip := map[string]bool{}
 	w.named(n, path)
-	if !imageKey && looksLikeContainer(es) {
+	w.tagLists(n, path)
+	if !imageKey && (looksLikeContainer(es) || isContainerBlock(key, n)) {
 		w.runs(n, path)
 		skip["image"], skip["env"], skip["args"], skip["command"] = true, true, true, true
 	}
@@ -278,6 +290,13 @@ func (w walker) isDerived(image string) bool {
 	_, tag := splitTag(image)
 	r, err := ref.Parse(image)
 	return err == nil && tag == "" && w.derived[r.Name()]
+}
+
+// isContainerBlock reports whether a map with a name and an image stands under a key
+// that says what it is: container { name = …, image = … }.
+func isContainerBlock(key string, n *yaml.Node) bool {
+	k := norm(key)
+	return (k == "container" || k == "initcontainer" || k == "sidecarcontainer") && isScalar(get(n, "image")) && isScalar(get(n, "name"))
 }
 
 // looksLikeContainer reports whether a map is a container, alone: the

@@ -67,7 +67,7 @@ const chartFile = "Chart.yaml"
 // made for manifests for its name alone: it makes its directory a chart, is a
 // kustomization, or may name an image that a machine pulls by itself.
 func Telling(name string) bool {
-	return path.Base(name) == chartFile || kustomizationFile(name) || nodeFile(name)
+	return path.Base(name) == chartFile || kustomizationFile(name) || nodeFile(name) || isUnit(name)
 }
 
 // HasObjects reports whether f holds objects that Scan would look at in a file outside

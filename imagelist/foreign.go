@@ -49,7 +49,7 @@ func formatOf(name string) (format, bool) {
 		return formats[path.Ext(base)], templated
 	case templated && path.Ext(base) == "":
 		return objectFormat, true
-	case path.Ext(base) == "" && (strings.HasPrefix(base, "image") || strings.HasSuffix(base, "images")):
+	case strings.HasPrefix(base, "image") || strings.HasSuffix(base, "images"): // images-v1.0
 		return listFormat, templated
 	}
 	return unknownFormat, templated
@@ -75,6 +75,10 @@ func (s *scanner) foreignText(name string) {
 		}
 		return
 	}
+	if unitEndings[path.Ext(name)] {
+		s.unitFile(name, data)
+		return
+	}
 	p := place{file: name, limit: Medium, foreign: true}
 	f, _ := formatOf(name)
 	if f == unknownFormat && strings.HasPrefix(string(data), "#!") && strings.Contains(firstWords(data), "sh") {
@@ -95,7 +99,7 @@ func (s *scanner) foreignText(name string) {
 		s.lines(p, string(data))
 	case scriptFormat:
 		s.scriptFile(p, string(data))
-	case listFormat:
+	case listFormat, unknownFormat:
 		s.plainList(p, data)
 	}
 }
@@ -130,6 +134,7 @@ func (s *scanner) foreignDocument(p place, n *yaml.Node) {
 		}
 	case isCompose(n):
 		s.composeFile(p, n)
+	case s.registryLists(p, n):
 	default:
 		s.noteHelmRepos(n)
 		s.walkForeign(p, n)
@@ -214,6 +219,7 @@ func (s *scanner) composeFile(p place, n *yaml.Node) {
 		w := walker{s: s, p: q}
 		if im := get(e.value, "image"); isScalar(im) {
 			written := substitute(im.Value, vars)
+			s.notePartial(p.file, im.Value)
 			if v := judge("image", written); v.confidence == Low || v.confidence == "" && v.reason == "" {
 				s.podImage(q, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: written, Line: im.Line}, at+".image", "compose", High)
 			} else {
@@ -226,28 +232,5 @@ func (s *scanner) composeFile(p place, n *yaml.Node) {
 				w.value(f, at, inherited{}, 1)
 			}
 		}
-	}
-}
-
-// plainList takes the references of a text that is nothing but references, one a
-// line, as release notes of many projects carry them.
-func (s *scanner) plainList(p place, data []byte) {
-	var lines []pair
-	ok := true
-	s.listLines(List{p.file, data}, func(line int, text string) {
-		text = strings.Trim(strings.TrimPrefix(text, "- "), `"',`)
-		if _, source, split := strings.Cut(text, "="); split {
-			text = source
-		}
-		v := judge("image", text)
-		ok = ok && v.ref.Repository != "" && (v.confidence.Mirrored() || strings.Contains(text, "/")) && !isNamespace(v.ref)
-		lines = append(lines, pair{value: text, line: line})
-	})
-	if !ok {
-		return
-	}
-	p.limit = High
-	for _, l := range lines {
-		s.add(p, spot{line: l.line, written: l.value, rule: "plain-list"}, High)
 	}
 }

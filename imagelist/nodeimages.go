@@ -156,7 +156,7 @@ func (st *starter) kubeadm(in commandPlace, cmd shellCommand) {
 		if verb == "" && !strings.HasPrefix(flag, "-") {
 			verb = flag
 		}
-		w := word{value, cmd.words[i].dynamic}
+		w := word{text: value, dynamic: cmd.words[i].dynamic}
 		if !given && i+1 < len(cmd.words) {
 			w = cmd.words[i+1]
 		}

@@ -1,6 +1,7 @@
 package imagelist
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -44,16 +45,22 @@ func (in inherited) within(es []entry) inherited {
 	for _, e := range es {
 		if norm(e.key) == "global" && isMap(e.value) {
 			in = in.within(entries(e.value))
+			for _, from := range []string{text(e.value, "image", "registry"), text(e.value, "imageRegistry"), text(e.value, "registry")} {
+				in.global = cmp.Or(in.global, from)
+			}
 		}
 	}
 	for _, e := range es {
+		if where := text(e.value, "path"); norm(e.key) == "containerregistry" && hasHost(where) {
+			in.prefix = where
+		}
 		if !isScalar(e.value) || e.value.Value == "" {
 			continue
 		}
 		switch k := norm(e.key); k {
 		case "hub", "registry", "imageregistry":
 			in.registry = e.value.Value
-		case "base", "imageprefix", "imagebase", "repositoryprefix":
+		case "base", "imageprefix", "imagebase", "repositoryprefix", "baserepo", "baserepository":
 			if hasHost(e.value.Value) {
 				in.prefix = e.value.Value
 			}

@@ -137,6 +137,7 @@ func Scan(ctx context.Context, fsys fs.FS, o Options) (*Result, error) {
 	s.kustomize()
 	s.placeholders()
 	s.fillIn()
+	s.dropPartial()
 	s.addFamilies()
 	s.ownSettings()
 	s.applyRules()
@@ -171,8 +172,9 @@ type scanner struct {
 	kinds   map[string]bool // group/Kind of the objects found
 	faults  []fault
 
-	installs     []install // that are not followed yet
-	laterSources []install // sources of Flux, which say what others install
+	partial      map[string]bool // variables that are parts of references, by DIRECTORY/NAME
+	installs     []install       // that are not followed yet
+	laterSources []install       // sources of Flux, which say what others install
 	fluxSources  map[string]*yaml.Node
 
 	kubeadmConfigs []kubeadmConfig
@@ -232,7 +234,7 @@ func (s *scanner) manifest(name string, data []byte) {
 	s.mentionsOf(name, data, false)
 	docs, faults := documents(data)
 	_, template := formatOf(name)
-	templated := bytes.Contains(data, []byte("{{")) || bytes.Contains(data, []byte("{%"))
+	templated := bytes.Contains(data, []byte("{{")) || bytes.Contains(data, []byte("{%")) || template && bytes.Contains(data, []byte("%{"))
 	if templated && (len(faults) > 0 || template || path.Ext(name) == ".tmpl") {
 		data = blankActions(data)
 		docs, faults = documents(data)
@@ -243,6 +245,10 @@ func (s *scanner) manifest(name string, data []byte) {
 			continue
 		}
 		s.fault(fault{file: name, line: f.line, text: f.text, err: f.err})
+	}
+	if len(docs) == 1 && isScalar(docs[0].node) {
+		s.plainList(place{file: name, limit: Medium, foreign: true}, data) // a list with the name of another format
+		return
 	}
 	before := s.seen()
 	for _, d := range docs {
@@ -291,8 +297,8 @@ func (s *scanner) otherFile(name string) {
 	if err != nil || info.Size() > maxOther || info.Size() == 0 {
 		return // a link may lead nowhere
 	}
-	kustomization, node := kustomizationFile(name), nodeFile(name)
-	if !kustomization && !node && s.o.Objects == nil && !s.mayHavePods(name) {
+	kustomization, node, unit := kustomizationFile(name), nodeFile(name), isUnit(name)
+	if !kustomization && !node && !unit && s.o.Objects == nil && !s.mayHavePods(name) {
 		return
 	}
 	data, err := readLimited(s.fsys, name, maxOther)
@@ -301,6 +307,9 @@ func (s *scanner) otherFile(name string) {
 		return
 	}
 	s.res.Files++
+	if unit {
+		s.unitFile(name, data)
+	}
 	if node {
 		s.node(name, data)
 	}

@@ -28,6 +28,7 @@ func (s *scanner) scriptFile(p place, text string) {
 		}
 		named = append(named, a)
 	}
+	lists := s.imageLists(p, sh)
 	used := s.composed(p, named, "script-split")
 	for _, a := range named {
 		if !used[a.key] && speaksOfImage(a.key) && !strings.ContainsAny(a.value, " \n") {
@@ -43,7 +44,13 @@ func (s *scanner) scriptFile(p place, text string) {
 			if slices.ContainsFunc(words[1:], func(w word) bool { return elsewherePulls[w.text] }) {
 				continue
 			}
-			st.pull(at, cmd)
+			if !goesThrough(cmd, lists) {
+				st.pull(at, cmd)
+			}
+		case program == "xargs" || program == "parallel":
+			if slices.ContainsFunc(words, func(w word) bool { return pullers[path.Base(w.text)] }) && slices.ContainsFunc(words, func(w word) bool { return w.text == "pull" }) {
+				s.addGap(cause{Doubtful, pullGap.rule, pullGap.reason, pullGap.remedy}, Gap{Subject: at.subject(), File: at.File, Line: at.Line, Text: shorten(cmd.String())})
+			}
 		case program == "kubectl" || program == "oc":
 			st.kubectl(commandPlace{at: at, script: p.file, dirs: []string{path.Dir(p.file), "."}}, cmd)
 		case program == "helm" && len(words) > 4 && words[1].text == "repo" && words[2].text == "add":
@@ -59,6 +66,7 @@ func (s *scanner) scriptFile(p place, text string) {
 		}
 	}
 	s.lines(p, text)
+	s.variableReferences(p, sh)
 }
 
 // pullsImages reports whether a text is a command that pulls an image.

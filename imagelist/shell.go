@@ -10,6 +10,7 @@ import (
 type word struct {
 	text    string
 	dynamic bool // some of the text is known only when the command runs
+	line    int  // of its end
 }
 
 // A shellCommand is one simple command of a script.
@@ -50,7 +51,9 @@ type shellReader struct {
 	times map[string]int // how often a variable is set
 
 	out      []shellCommand
-	assigned []pair // the variables that are set to a plain text
+	assigned []pair      // the variables that are set to a plain text
+	arrays   []shellList // NAME=(WORD …)
+	array    string      // the name of the one that is being read
 	current  shellCommand
 	pending  []*hereText // whose lines begin behind this one
 	here     []*hereText // all
@@ -80,6 +83,10 @@ func readShell(text string, env map[string]string) *shellReader {
 // step reads one character outside of quotes, or all of a quoted text.
 func (r *shellReader) step() {
 	c := r.text[r.at]
+	if r.inArray(c) {
+		r.at++
+		return
+	}
 	switch c {
 	case '\\':
 		r.at++
@@ -235,7 +242,7 @@ func (r *shellReader) endWord() {
 		if len(r.current.words) == 0 {
 			r.current.line = r.line
 		}
-		r.current.words = append(r.current.words, word{r.word.String(), r.dynamic})
+		r.current.words = append(r.current.words, word{r.word.String(), r.dynamic, r.line})
 	}
 	r.word.Reset()
 	r.begun, r.dynamic = false, false

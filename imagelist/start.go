@@ -186,9 +186,9 @@ func helmArgs(words []word) (args, flags []word, odd bool) {
 			flags = append(flags, w)
 		case valueFlags[w.text] && i+1 < len(words):
 			i++
-			flags = append(flags, word{w.text + "=" + words[i].text, w.dynamic || words[i].dynamic})
+			flags = append(flags, word{text: w.text + "=" + words[i].text, dynamic: w.dynamic || words[i].dynamic})
 		case !strings.HasPrefix(w.text, "--") && len(w.text) > 2 && valueFlags[w.text[:2]]:
-			flags = append(flags, word{w.text[:2] + "=" + w.text[2:], w.dynamic}) // -fvalues.yaml
+			flags = append(flags, word{text: w.text[:2] + "=" + w.text[2:], dynamic: w.dynamic}) // -fvalues.yaml
 		default:
 			odd = odd || w.dynamic
 		}

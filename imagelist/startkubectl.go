@@ -33,12 +33,12 @@ func parseKubectl(words []word) (c kubectlCall) {
 		switch flag {
 		case "-f", "--filename":
 			for v := range strings.SplitSeq(value, ",") {
-				c.files = append(c.files, word{v, dynamic})
+				c.files = append(c.files, word{text: v, dynamic: dynamic})
 			}
 		case "-k", "--kustomize":
-			c.kusts = append(c.kusts, word{value, dynamic})
+			c.kusts = append(c.kusts, word{text: value, dynamic: dynamic})
 		case "--image":
-			c.images = append(c.images, word{value, dynamic})
+			c.images = append(c.images, word{text: value, dynamic: dynamic})
 		}
 	}
 	for i := 0; i < len(words); i++ {
@@ -118,7 +118,7 @@ func (st *starter) kubectl(in commandPlace, cmd shellCommand) {
 	case "set":
 		for _, w := range c.args {
 			if _, image, ok := strings.Cut(w.text, "="); ok && c.args[1].text == "image" {
-				st.images(in, cmd, []word{{image, w.dynamic}})
+				st.images(in, cmd, []word{{text: image, dynamic: w.dynamic}})
 			}
 		}
 	}

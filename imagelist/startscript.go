@@ -43,6 +43,7 @@ type commandPlace struct {
 	script string // that it stands in; "" when the Kubefile has it
 	dirs   []string
 	depth  int
+	lists  map[string]bool // the variables of loops over images that are known
 }
 
 // grade returns a cause as it counts there: a script may make, fetch or test for
@@ -78,7 +79,13 @@ func (st *starter) script(c Command, name string, depth int) {
 		st.tell(unreadScript, in, name, "", "the scripts that it runs are too many to be read")
 		return
 	}
-	commands := shellCommands(c.Text, c.Env)
+	sh := readShell(c.Text, c.Env)
+	commands := sh.out
+	if name != "" {
+		p := place{file: name, object: "command", limit: st.limit}
+		in.lists = st.s.imageLists(p, sh)
+		defer st.s.variableReferences(p, sh)
+	}
 	for i, cmd := range commands {
 		if name != "" {
 			in.at.File, in.at.Line = name, cmd.line
@@ -107,7 +114,9 @@ func (st *starter) command(in *commandPlace, cmd shellCommand) {
 	case program == "kubeadm":
 		st.kubeadm(*in, cmd)
 	case pullers[program]:
-		st.pull(in.at, cmd)
+		if !goesThrough(cmd, in.lists) {
+			st.pull(in.at, cmd)
+		}
 	case program == "xargs" || program == "parallel":
 		if slices.ContainsFunc(words, func(w word) bool { return path.Base(w.text) == "helm" }) {
 			st.tell(startGap, *in, in.at.subject(), cmd.String(), unknownChart)
@@ -228,28 +237,6 @@ func (st *starter) inline(in commandPlace, text string) {
 		c.Text = strings.Repeat("\n", max(0, c.Line-1)) + c.Text
 	}
 	st.script(c, in.script, in.depth+1)
-}
-
-// unwrapped takes away the programs that run the rest of their words as a
-// command: timeout 5m helm install …
-func unwrapped(words []word) []word {
-	for len(words) > 1 {
-		switch program := path.Base(words[0].text); {
-		case strings.HasPrefix(program, "-"): // a flag of sudo, which the shell's reader drops
-		case wrappers[program]:
-		default:
-			return words
-		}
-		i := 1 + slices.IndexFunc(words[1:], func(w word) bool {
-			b := path.Base(w.text)
-			return b == "helm" || b == "kubectl" || b == "kustomize" || pullers[b] || shells[b] || wrappers[b] || isScriptName(w.text)
-		})
-		if i < 1 {
-			return words
-		}
-		words = words[i:]
-	}
-	return words
 }
 
 var wrappers = wordSet("timeout nice ionice chrt stdbuf setsid retry flock sudo env exec")

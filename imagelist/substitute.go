@@ -3,6 +3,7 @@ package imagelist
 import (
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -80,6 +81,29 @@ func (s *scanner) noteSubstitutes(n *yaml.Node) {
 	}
 }
 
+// notePartial keeps the variables that are parts of a reference in a file: the text
+// of such a variable is no image by itself.
+func (s *scanner) notePartial(file, reference string) {
+	names := shellVariable.FindAllStringSubmatch(reference, -1)
+	if len(names) == 0 || names[0][0] == reference {
+		return
+	}
+	if s.partial == nil {
+		s.partial = map[string]bool{}
+	}
+	for _, m := range names {
+		s.partial[path.Join(path.Dir(file), m[1]+m[4])] = true
+	}
+}
+
+// dropPartial takes out what files of variables gave for parts of references.
+func (s *scanner) dropPartial() {
+	s.res.Found = slices.DeleteFunc(s.res.Found, func(f Finding) bool {
+		kind, _ := formatOf(f.File)
+		return kind == settingsFormat && strings.HasPrefix(f.Rule, "text") && s.partial[path.Join(path.Dir(f.File), f.Field)]
+	})
+}
+
 // fillIn makes findings of the placeholders for which the files have a value:
 // one that Flux substitutes, one of a file of variables in the same directory or
 // above it. A variable with two values has none.
@@ -117,6 +141,7 @@ func (s *scanner) fillIn() {
 			kept = append(kept, g)
 			continue
 		}
+		s.notePartial(g.File, g.Text)
 		s.res.Found = append(s.res.Found, Finding{Reference: r, Source: r, Written: written, File: g.File, Line: g.Line, Object: g.Object, Field: g.Field,
 			Rule: "substituted", Confidence: Medium})
 	}
