@@ -102,7 +102,7 @@ func (s *inventory) documents(ctx context.Context, a sbom.Attached, blobs Blobs)
 
 func (s *inventory) add(image string, packages []sbom.Package) {
 	for _, p := range packages {
-		p.PURL = ""
+		p = sbom.Package{Name: p.Name, Version: p.Version, License: p.License}
 		if s.packages[p] == nil {
 			s.packages[p] = map[string]bool{}
 		}

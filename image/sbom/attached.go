@@ -43,8 +43,8 @@ type Blobs interface {
 }
 
 const (
-	maxManifest = 8 << 20   // bytes
-	maxSBOM     = 128 << 20 // bytes
+	maxManifest = 8 << 20  // bytes
+	maxSBOM     = 64 << 20 // bytes
 )
 
 // The annotations of BuildKit's attestation manifests in an image index.

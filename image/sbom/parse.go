@@ -34,11 +34,25 @@ type Package struct {
 	Version string
 	License string
 	PURL    string // package URL
+	// Concluded says that the author of the SBOM concluded the licence, which the
+	// software itself does not declare.
+	Concluded bool
+	// Words says that the document gives the licence in its own words, not as an
+	// SPDX expression.
+	Words bool
 }
 
-// maxNesting bounds the statements inside statements, and components inside
-// components.
-const maxNesting = 16
+const (
+	// maxNesting bounds the statements inside statements, and components inside
+	// components.
+	maxNesting = 16
+	// maxPackages bounds the packages of one document: a few bytes of JSON are a
+	// hundred of memory.
+	maxPackages = 250_000
+)
+
+// ErrTooLarge is wrapped by Parse's error about a document beyond the limits.
+var ErrTooLarge = errors.New("the SBOM is too large")
 
 // Parse reads an SBOM: SPDX 2 or CycloneDX 1 as JSON, also as the predicate of an
 // in-toto statement, and that in a DSSE envelope. The error wraps ErrUnknown for
@@ -85,17 +99,46 @@ func parse(b []byte, depth int) (*Document, error) {
 // spdx is the part of an SPDX 2.3 document that is read: section 7 of the
 // specification.
 type spdx struct {
-	Packages []struct {
-		Name      string `json:"name"`
-		Version   string `json:"versionInfo"`
-		Concluded string `json:"licenseConcluded"`
-		Declared  string `json:"licenseDeclared"`
-		External  []struct {
-			Type    string `json:"referenceType"`
-			Locator string `json:"referenceLocator"`
-		} `json:"externalRefs"`
-		Purpose string `json:"primaryPackagePurpose"`
-	} `json:"packages"`
+	Packages bounded[spdxPackage] `json:"packages"`
+}
+
+type spdxPackage struct {
+	Name      string `json:"name"`
+	Version   string `json:"versionInfo"`
+	Concluded string `json:"licenseConcluded"`
+	Declared  string `json:"licenseDeclared"`
+	External  []struct {
+		Type    string `json:"referenceType"`
+		Locator string `json:"referenceLocator"`
+	} `json:"externalRefs"`
+	Purpose string `json:"primaryPackagePurpose"`
+}
+
+// A bounded list is read one element after the other, and no further than
+// maxPackages.
+type bounded[T any] []T
+
+// UnmarshalJSON implements json.Unmarshaler. The error wraps ErrTooLarge.
+func (l *bounded[T]) UnmarshalJSON(b []byte) error {
+	dec := json.NewDecoder(bytes.NewReader(b))
+	t, err := dec.Token()
+	if err != nil || t == nil {
+		return err
+	}
+	if t != json.Delim('[') {
+		return fmt.Errorf("%v, want a list", t)
+	}
+	for dec.More() {
+		if len(*l) == maxPackages {
+			return fmt.Errorf("%w: more than %d packages", ErrTooLarge, maxPackages)
+		}
+		var v T
+		if err := dec.Decode(&v); err != nil {
+			return err
+		}
+		*l = append(*l, v)
+	}
+	return nil
 }
 
 func parseSPDX(b []byte) (*Document, error) {
@@ -109,6 +152,8 @@ func parseSPDX(b []byte) (*Document, error) {
 			continue // the image itself
 		}
 		pkg := Package{Name: p.Name, Version: p.Version, License: cmp.Or(stated(p.Concluded), stated(p.Declared))}
+		pkg.Concluded = pkg.License != "" && pkg.License != stated(p.Declared)
+		pkg.Words = pkg.License != "" && !isExpression(pkg.License)
 		for _, e := range p.External {
 			if e.Type == "purl" {
 				pkg.PURL = e.Locator
@@ -138,35 +183,44 @@ type component struct {
 	PURL     string `json:"purl"`
 	Licenses []struct {
 		License struct {
-			ID   string `json:"id"`
-			Name string `json:"name"`
+			ID              string `json:"id"`
+			Name            string `json:"name"`
+			Acknowledgement string `json:"acknowledgement"`
 		} `json:"license"`
-		Expression string `json:"expression"`
+		Expression      string `json:"expression"`
+		Acknowledgement string `json:"acknowledgement"`
 	} `json:"licenses"`
-	Components []component `json:"components"`
+	Components bounded[component] `json:"components"`
 }
 
 func parseCycloneDX(b []byte) (*Document, error) {
 	var doc struct {
-		Components []component `json:"components"`
+		Components bounded[component] `json:"components"`
 	}
 	if err := json.NewDecoder(bytes.NewReader(b)).Decode(&doc); err != nil {
 		return nil, fmt.Errorf("CycloneDX: %w", err)
 	}
 	out := &Document{Format: CycloneDX}
-	out.add(doc.Components, 0)
+	if err := out.add(doc.Components, 0); err != nil {
+		return nil, fmt.Errorf("CycloneDX: %w", err)
+	}
 	out.sort()
 	return out, nil
 }
 
-func (d *Document) add(list []component, depth int) {
+func (d *Document) add(list []component, depth int) error {
 	if depth > maxNesting {
-		return
+		return fmt.Errorf("%w: components %d deep", ErrTooLarge, depth)
 	}
 	for _, c := range list {
-		d.add(c.Components, depth+1)
+		if err := d.add(c.Components, depth+1); err != nil {
+			return err
+		}
 		if c.Type == "file" {
 			continue
+		}
+		if len(d.Packages) == maxPackages {
+			return fmt.Errorf("%w: more than %d components", ErrTooLarge, maxPackages)
 		}
 		p := Package{Name: c.Name, Version: c.Version, PURL: c.PURL}
 		if c.Group != "" {
@@ -174,13 +228,22 @@ func (d *Document) add(list []component, depth int) {
 		}
 		var licenses []string
 		for _, l := range c.Licenses {
-			if text := cmp.Or(l.Expression, l.License.ID, l.License.Name); text != "" {
-				licenses = append(licenses, text)
+			text := cmp.Or(l.Expression, l.License.ID, l.License.Name)
+			if text == "" {
+				continue
 			}
+			concluded := l.Acknowledgement == "concluded" || l.License.Acknowledgement == "concluded"
+			p.Concluded = concluded && (p.Concluded || len(licenses) == 0)
+			p.Words = p.Words || l.Expression == "" && l.License.ID == "" || !isExpression(text)
+			if len(c.Licenses) > 1 && strings.Contains(text, " ") && isExpression(text) {
+				text = "(" + text + ")"
+			}
+			licenses = append(licenses, text)
 		}
 		p.License = strings.Join(licenses, " AND ")
 		d.Packages = append(d.Packages, p)
 	}
+	return nil
 }
 
 func (d *Document) sort() {

@@ -32,7 +32,7 @@ const cycloneText = `{"bomFormat":"CycloneDX","components":[
 func TestParse(t *testing.T) {
 	t.Parallel()
 	fromSPDX := &Document{Format: SPDX, Packages: []Package{
-		{Name: "bash", Version: "5", License: "GPL-3.0-or-later"},
+		{Name: "bash", Version: "5", License: "GPL-3.0-or-later", Concluded: true},
 		{Name: "nolicence"},
 		{Name: "zlib", Version: "1.3", License: "Zlib", PURL: "pkg:deb/zlib@1.3"},
 	}}
@@ -48,7 +48,7 @@ func TestParse(t *testing.T) {
 		"wrapped":   {`{"predicate":{"Data":` + string(text) + `}}`, fromSPDX},
 		"cyclonedx": {cycloneText, &Document{Format: CycloneDX, Packages: []Package{
 			{Name: "inner", License: "MIT OR Apache-2.0"},
-			{Name: "org.example/a", Version: "1", License: "MIT AND Own words", PURL: "pkg:maven/a"},
+			{Name: "org.example/a", Version: "1", License: "MIT AND Own words", PURL: "pkg:maven/a", Words: true},
 		}}},
 	} {
 		got, err := Parse([]byte(c.in))

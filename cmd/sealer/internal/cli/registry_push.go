@@ -9,6 +9,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/spf13/cobra"
 
+	"github.com/clusterimage/sealer/registry/containerd"
 	"github.com/clusterimage/sealer/registry/mirror"
 	"github.com/clusterimage/sealer/registry/remote"
 	"github.com/clusterimage/sealer/registry/tree"
@@ -20,9 +21,10 @@ func (a *app) registryPush() *cobra.Command {
 	var r registryFlags
 	var only platformFlag
 	var to string
+	node := nodeFlags{namespace: containerd.DefaultNamespace}
 	cmd := &cobra.Command{
-		Use:   "push IMAGE --to HOST[/PREFIX]",
-		Short: "Copy the mirrored images of a ClusterImage to a registry",
+		Use:   "push IMAGE --to HOST[/PREFIX] | --containerd[=SOCKET]",
+		Short: "Copy the mirrored images of a ClusterImage to a registry, or into a node's containerd",
 		Long: `Copy the container images inside a ClusterImage, their manifests and tags, to an
 existing registry, where each gets the name that it has in the private registry,
 below PREFIX. Only what the registry lacks is sent.
@@ -30,11 +32,26 @@ below PREFIX. Only what the registry lacks is sent.
 An image that was mirrored for some of its platforms has an index that lists
 others, too. Where the registry takes no such index, the tag gets an index of the
 platforms that are there, whose digest is another; this is printed, and the exit
-code is 3. A reference by digest alone cannot be had then, and fails.`,
-		Example:           `  sealer registry push my-app:v1 --to harbor.example.com/cluster`,
-		Args:              cobra.ExactArgs(1),
+code is 3. A reference by digest alone cannot be had then, and fails.
+
+With --containerd the images of one platform go straight into the containerd of this
+node, under the names that pods ask for: no registry is needed, and no redirect. Only
+what containerd lacks is sent, and an image has its names when all of it is there. The
+node unpacks an image when a container first needs it; signatures and attestations
+stay behind. It needs the rights on the socket: usually root's.`,
+		Example: `  sealer registry push my-app:v1 --to harbor.example.com/cluster
+  sealer registry push my-app:v1 --containerd
+  sealer registry push my-app:v1 --containerd=/run/k3s/containerd/containerd.sock`,
+		Args:              cobra.RangeArgs(1, 2),
 		ValidArgsFunction: a.completeImages,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			image, err := node.target(cmd, args)
+			if err != nil {
+				return err
+			}
+			if node.socket != "" {
+				return a.withStore(func(s *store.Store) error { return a.pushNode(cmd.Context(), s, &node, image, only.Platform) })
+			}
 			target, err := mirror.ParsePrefix(to)
 			if err != nil {
 				return usageError{err}
@@ -44,13 +61,13 @@ code is 3. A reference by digest alone cannot be had then, and fails.`,
 				return err
 			}
 			return a.withStore(func(s *store.Store) error {
-				return a.pushMirrored(cmd.Context(), s, c, args[0], only.Platform, target, a.Out)
+				return a.pushMirrored(cmd.Context(), s, c, image, only.Platform, target, a.Out)
 			})
 		},
 	}
 	cmd.Flags().StringVar(&to, "to", "", "the registry, and a path in it: `HOST[:PORT][/PREFIX]`")
-	cmd.Flags().Var(&only, "platform", "the images for this platform only (default: all that the ClusterImage has)")
-	_ = cmd.MarkFlagRequired("to") // fails only for an unknown flag
+	node.add(cmd.Flags())
+	cmd.Flags().Var(&only, "platform", "the images for this platform only (default: all that the ClusterImage has; for containerd this machine's)")
 	r.add(cmd.Flags())
 	return cmd
 }
