@@ -126,5 +126,9 @@ bench-travel: ## requests, bytes, memory and disk of pushes and pulls, by a coun
 	$(GO) build -trimpath -ldflags "-s -w" -o bin/sealer ./cmd/sealer
 	SEALER=$(CURDIR)/bin/sealer $(GO) test ./cmd/sealer -run '^$$' -bench 'Memory' -benchtime 1x -timeout 60m
 
+.PHONY: bench-all
+bench-all: ## all of these but the longest, how cost grows, and docs/performance.md out of it (30 minutes on two idle processors; ONLY=version,serve for some parts, QUICK=1 to try it)
+	$(GO) run ./perf $(if $(ONLY),-only $(ONLY)) $(if $(QUICK),-quick)
+
 clean:
 	rm -rf bin

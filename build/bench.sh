@@ -154,26 +154,40 @@ for _ in $(seq 9); do
 	took version sealer version
 done
 
-# row WHAT OURS AGAINST TARGET-RATIO [UNIT]
-row() { awk -v w="$1" -v o="$2" -v a="$3" -v t="$4" -v u="${5:-s}" 'BEGIN {
-	r = o / a; printf "%-46s %9.2f %s %9.2f %s %6.2f %6s  %s\n", w, o, u, a, u, r, t == "" ? "" : t, t == "" ? "" : (r <= t ? "met" : "MISSED") }'; }
+. perf/figure.sh
+# row OURS / PEER, VALUE, ITS VALUE, TARGET-RATIO, UNIT, [TIMES [COLUMN]]: a
+# table's line and a figure. What begins with two spaces goes on from the line
+# above. TIMES has the runs of ours.
+row() {
+	local ours=${1%% / *} runs=()
+	case $1 in
+	'  / '*) ours=$first peer=${1#  / } ;;
+	'  '*' / '*) ours=$first${ours# } peer=${1#* / } ;;
+	'  '*) ours=$first${1# } ;;
+	*) first=$ours peer=${1#* / } ;;
+	esac
+	[ -z "${6:-}" ] || read -ra runs < <(awk -v c="${7:-1}" '{print $c}' "$times/$6" | sort -n | awk 'NR == 1 {low = $1} END {print "low=" low, "high=" $1, "runs=" NR}')
+	figure "build/$ours" "$2" "$5" "peer=$peer" "peerValue=$3" ${4:+"goal=$4"} "${runs[@]}"
+	awk -v w="$1" -v o="$2" -v a="$3" -v t="$4" -v u="$5" 'BEGIN {
+	r = o / a; printf "%-46s %9.2f %-3s %9.2f %-3s %6.2f %6s  %s\n", w, o, u, a, u, r, t == "" ? "" : t, t == "" ? "" : (r <= t ? "met" : "MISSED") }'
+}
 sum() { awk -v a="$1" -v b="$2" -v f="${3:-1}" 'BEGIN {print a * f + b}'; }
 {
 	echo "$(find "$ctx" -path "$ctx/.git" -prune -o -type f -print | wc -l) files, $(du -sm --exclude .git "$ctx" | cut -f1) MiB, $threads processors, load $(cut -d' ' -f1-3 /proc/loadavg)"
 	printf '%-46s %11s %11s %6s %6s\n' "medians of $pairs pairs" sealer against ratio target
-	row "COPY / tar | zstd -3" "$(median copy)" "$(median packed)" 1.2
-	row "  in one layer" "$(median copy-one)" "$(median packed)" 1.2
-	row "  by processor time" "$(median copy 2)" "$(median packed 2)" ""
-	row "  / tar | zstd -3, $threads threads in all" "$(median copy)" "$(median fewer)" ""
-	row "  / tar | sha256sum | zstd -3 | sha256sum" "$(median copy)" "$(median hashed)" ""
-	row "three platforms / one" "$(median three)" "$(median one)" 2
-	row "  by bytes of the store" "$(sum "$bytes3" 0 0.001)" "$(sum "$bytes" 0 0.001)" 1.3 M
-	row "warm / (1.5 git status + 0.1 s)" "$(median warm)" "$(sum "$(median status)" 0.1 1.5)" 1
-	row "  by processor time / git status" "$(median warm 2)" "$(median status 2)" ""
+	row "COPY / tar | zstd -3" "$(median copy)" "$(median packed)" 1.2 s copy
+	row "  in one layer" "$(median copy-one)" "$(median packed)" 1.2 s copy-one
+	row "  by processor time" "$(median copy 2)" "$(median packed 2)" "" s copy 2
+	row "  / tar | zstd -3, $threads threads in all" "$(median copy)" "$(median fewer)" "" s copy
+	row "  / tar | sha256sum | zstd -3 | sha256sum" "$(median copy)" "$(median hashed)" "" s copy
+	row "three platforms / one" "$(median three)" "$(median one)" 2 s three
+	row "  by bytes of the store" "$(sum "$bytes3" 0 0.0009765625)" "$(sum "$bytes" 0 0.0009765625)" 1.3 MiB
+	row "warm / (1.5 git status + 0.1 s)" "$(median warm)" "$(sum "$(median status)" 0.1 1.5)" 1 s warm
+	row "  by processor time / git status" "$(median warm 2)" "$(median status 2)" "" s warm 2
 	for layer in etc share; do
-		row "one file in $layer / (warm + COPY $layer)" "$(median $layer-changed)" "$(sum "$(median warm)" "$(median $layer-copied)")" 1
-		row "  / (warm + tar | zstd of $layer)" "$(median $layer-changed)" "$(sum "$(median warm)" "$(median $layer-packed)")" 1.2
+		row "one file in $layer / (warm + COPY $layer)" "$(median $layer-changed)" "$(sum "$(median warm)" "$(median $layer-copied)")" 1 s "$layer-changed"
+		row "  / (warm + tar | zstd of $layer)" "$(median $layer-changed)" "$(sum "$(median warm)" "$(median $layer-packed)")" 1.2 s "$layer-changed"
 	done
-	row "small build / 60 ms, processor time" "$(median small 2)" 0.06 1
-	row "sealer version, processor time" "$(median version 2)" 0.06 ""
+	row "small build, processor time / 60 ms" "$(median small 2)" 0.06 1 s small 2
+	row "sealer version, processor time / 60 ms" "$(median version 2)" 0.06 "" s version 2
 } | tee "$BENCH/results.txt"

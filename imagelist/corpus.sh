@@ -34,6 +34,7 @@ for case in "$corpus"/cases/*/; do
   scan "$name" -o imageList >"$out/$name.txt" 2>"$out/$name.err"
 done
 spent=$(((($(date +%s%N) - start)) / 1000000))
+used=$(times | awk 'NR == 2 {gsub(/[ms]/, " "); print $1 * 60 + $2 + $3 * 60 + $4}')
 for case in "$corpus"/cases/*/; do
   name=$(basename "$case")
   scan "$name" -o json --rejected >"$out/$name.json" 2>/dev/null
@@ -45,6 +46,11 @@ echo 'what others reach on these cases (README.md there):'
 sed -n '/^| finder/,/^$/p' "$corpus/README.md"
 echo "all cases were scanned, one process each, in $spent ms"
 
+. perf/figure.sh
+figure "corpus/$(find "$corpus/cases" -mindepth 1 -maxdepth 1 | wc -l) cases, one process each" "$used" "CPU s"
+while read -r name value goal; do
+  figure "corpus/$name" "$value" % "goal=$goal" least=true
+done < <(awk '/^TOTAL/ { for (i = 1; i < NF; i++) { if ($i == "recall") print "recall", $(i+1) + 0, 95; if ($i == "precision") print "precision", $(i+1) + 0, 98 } }' "$out/score.txt")
 awk '/^TOTAL/ { for (i = 1; i < NF; i++) { if ($i == "recall") r = $(i+1) + 0; if ($i == "precision") p = $(i+1) + 0 } }
   /^recall by tier/ { for (i = 1; i < NF; i++) if ($i == "verbatim") { split($(i+1), v, "/") } }
   END { if (r < 95 || p < 98 || v[1] != v[2]) { print "corpus: below the mark"; exit 1 } print "corpus: ok" }' "$out/score.txt"

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/clusterimage/sealer/imagelist"
+	"github.com/clusterimage/sealer/perf/figure"
 )
 
 // BenchmarkRepository scans all charts of a repository: those below charts/ of the
@@ -48,7 +49,7 @@ func BenchmarkRepository(b *testing.B) {
 		}
 	}()
 	b.ReportAllocs()
-	n := 0
+	n, before := 0, figure.ProcessorTime()
 	for b.Loop() {
 		res, err := imagelist.Scan(b.Context(), fsys, imagelist.Options{Lenient: true, Mode: imagelist.ModeSealer})
 		if err != nil {
@@ -59,6 +60,15 @@ func BenchmarkRepository(b *testing.B) {
 	close(done)
 	b.ReportMetric(float64(peak.Load()>>20), "peak-MB")
 	b.ReportMetric(float64(n), "charts")
+	cpu, name := (figure.ProcessorTime()-before).Seconds()/float64(b.N), fmt.Sprintf("corpus/%d charts in one scan", n)
+	b.ReportMetric(cpu, "cpu-s/op")
+	for _, f := range []figure.Figure{
+		{Name: name, Value: cpu, Unit: "CPU s", Goal: new(45.0), Runs: b.N}, {Name: name, Value: float64(peak.Load()) / 1e6, Unit: "MB of heap", Goal: new(600.0), Runs: b.N},
+	} {
+		if err := figure.Add(f); err != nil {
+			b.Error(err)
+		}
+	}
 }
 
 // repository makes n charts.

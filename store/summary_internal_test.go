@@ -3,8 +3,10 @@ package store
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,6 +14,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/clusterimage/sealer/image"
+	"github.com/clusterimage/sealer/perf/figure"
 	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/registry/ref"
 )
@@ -56,6 +59,57 @@ func writeImages(t testing.TB, s *Store, n, blobs, text int) {
 	}
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// BenchmarkStored is the processor time of work on a whole store, by its number of
+// images: make bench-all. Each is done three times.
+func BenchmarkStored(b *testing.B) {
+	for _, n := range []int{10, 100, 1000, 3000} {
+		b.Run(fmt.Sprintf("images=%d", n), func(b *testing.B) {
+			s, err := Open(b.TempDir(), Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			writeImages(b, s, n, 100, 50_000)
+			removed := 0
+			for b.Loop() {
+				stored(b, n, "list, first time", func() error {
+					_ = os.Remove(s.path("image", "summaries"))
+					_, err := s.Summaries(b.Context())
+					return err
+				})
+				stored(b, n, "list", func() error { _, err := s.Summaries(b.Context()); return err })
+				stored(b, n, "what images need, for prune", func() error {
+					err := os.MkdirAll(s.path("tmp"), 0o700)
+					_, bad := s.needed(b.Context())
+					return errors.Join(err, bad)
+				})
+				stored(b, n, "remove one", func() error {
+					_, err := s.Remove(b.Context(), fmt.Sprintf("app:v%d", removed))
+					removed++
+					return err
+				})
+			}
+		})
+	}
+}
+
+// stored measures one kind of work and notes the median.
+func stored(b *testing.B, n int, name string, work func() error) {
+	b.Helper()
+	var took []float64
+	for range 3 {
+		before := figure.ProcessorTime()
+		if err := work(); err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, float64((figure.ProcessorTime()-before).Microseconds())/1000)
+	}
+	slices.Sort(took)
+	f := figure.Figure{Name: "stored/" + name, Value: took[1], Unit: "CPU ms", Low: took[0], High: took[2], Runs: 3, X: float64(n), XUnit: "images"}
+	if err := figure.Add(f); err != nil {
+		b.Error(err)
 	}
 }
 

@@ -21,6 +21,8 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/clusterimage/sealer/perf/figure"
 )
 
 // BenchmarkResume builds a ClusterImage with a container image whose one layer has
@@ -48,6 +50,9 @@ func BenchmarkResume(b *testing.B) {
 		ratio := float64(link.sent.Load()) / size
 		b.ReportMetric(ratio, "sent/size")
 		b.ReportMetric(float64(kills), "kills")
+		if err := figure.Add(figure.Figure{Name: fmt.Sprintf("resume/bytes sent, %d kills", kills), Value: float64(link.sent.Load()) / 1e6, Unit: "MB", Peer: "the blob", PeerValue: size / 1e6, Goal: new(1.02)}); err != nil {
+			b.Error(err)
+		}
 		if ratio > 1.02 {
 			b.Errorf("%d bytes sent for %d", link.sent.Load(), int64(size))
 		}

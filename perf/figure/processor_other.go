@@ -1,0 +1,9 @@
+//go:build !unix
+
+package figure
+
+import "time"
+
+// ProcessorTime returns what this process has used of the processors, user and
+// system; 0 where the system does not tell, as here.
+func ProcessorTime() time.Duration { return 0 }
