@@ -203,7 +203,7 @@ func (st *copyStep) layer(ctx context.Context, pb *platformBuild, entries, archi
 	for _, list := range [][]entry{entries, archives} {
 		b.recall(list)
 		if err := b.hash(ctx, list); err != nil {
-			return image.Layer{}, err
+			return image.Layer{}, fmt.Errorf("hash the files: %w", err)
 		}
 	}
 	key := cacheKey("add", b.entriesKey(entries), b.entriesKey(archives), archives[0].into, st.in.Chmod)
@@ -217,7 +217,7 @@ func (st *copyStep) layer(ctx context.Context, pb *platformBuild, entries, archi
 	for i := range archives {
 		unpacked, err := b.unarchive(ctx, &archives[i], w)
 		if err != nil {
-			return image.Layer{}, err
+			return image.Layer{}, err // it names the archive
 		}
 		entries = append(entries, unpacked...)
 	}

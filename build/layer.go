@@ -27,7 +27,7 @@ func (pb *platformBuild) writeLayer(ctx context.Context, in kubefile.Instruction
 	unknown, total := b.recall(entries)
 	if b.hashesFirst(entries, unknown, total) {
 		if err := b.hash(ctx, entries); err != nil {
-			return image.Layer{}, err
+			return image.Layer{}, fmt.Errorf("hash the files: %w", err)
 		}
 		if r, ok := b.lookup(ctx, b.entriesKey(entries)); ok {
 			return r.Layer, nil

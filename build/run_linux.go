@@ -18,7 +18,11 @@ func (st *runStep) execute(ctx context.Context, pb *platformBuild) (layer image.
 	if err != nil {
 		return layer, false, fmt.Errorf("make a directory for the command: %w", err)
 	}
-	defer func() { err = errors.Join(err, remove()) }()
+	defer func() {
+		if rerr := remove(); rerr != nil {
+			err = errors.Join(err, fmt.Errorf("remove the directory of the command: %w", rerr))
+		}
+	}()
 	made, err := pb.mountPoints()
 	if err != nil {
 		return layer, false, fmt.Errorf("read the rootfs: %w", err)
@@ -66,7 +70,7 @@ func (st *runStep) runIn(ctx context.Context, pb *platformBuild, dir string) (us
 	}
 	layers, err := pb.b.s.OverlayDirs(ctx, pb.ids(), s.UserXattr())
 	if err != nil {
-		return false, err
+		return false, fmt.Errorf("stack the layers below the command: %w", err)
 	}
 	args, files := st.command()
 	err = s.Run(sandbox.Command{

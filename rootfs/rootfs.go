@@ -118,9 +118,7 @@ func (r *FS) parts(p string, parent []int) []int {
 // is followed.
 func (r *FS) walk(name string, follow bool) (place, []int, error) {
 	rest := strings.Split(path.Clean(name), "/")
-	r.mu.Lock()
-	at, parts := ".", r.dirs["."]
-	r.mu.Unlock()
+	at, parts := ".", r.known(".")
 	chain := [][]int{parts} // of at and its parents
 	last := place{path: "."}
 	for links := 0; len(rest) > 0; {
@@ -140,16 +138,11 @@ func (r *FS) walk(name string, follow bool) (place, []int, error) {
 		if parts == nil {
 			return place{}, nil, fs.ErrNotExist // the element before is a file
 		}
-		if name := path.Join(at, elem); len(rest) > 0 {
-			r.mu.Lock()
-			known := r.dirs[name]
-			r.mu.Unlock()
-			if known != nil {
-				at, parts = name, known
-				chain = append(chain, parts)
-				last = place{path: at}
-				continue
-			}
+		if known := r.known(path.Join(at, elem)); len(rest) > 0 && known != nil {
+			at, parts = path.Join(at, elem), known
+			chain = append(chain, parts)
+			last = place{path: at}
+			continue
 		}
 		p, ok := r.find(at, parts, elem)
 		if !ok || strings.HasPrefix(elem, layer.WhiteoutPrefix) {
@@ -178,14 +171,27 @@ func (r *FS) walk(name string, follow bool) (place, []int, error) {
 			parts = nil
 		}
 	}
-	if last.info == nil { // a directory that was come back to
-		if len(parts) == 0 {
-			return place{path: "."}, nil, nil // no layers at all
-		}
-		fi, err := r.layers[parts[0]].Lstat(at)
-		return place{at, parts[0], fi}, parts, err
+	if last.info == nil {
+		return r.revisited(at, parts)
 	}
 	return last, parts, nil
+}
+
+// revisited returns the place of a directory that a walk came back to, by ".." or a
+// link, and so did not look up.
+func (r *FS) revisited(at string, parts []int) (place, []int, error) {
+	if len(parts) == 0 {
+		return place{path: "."}, nil, nil // no layers at all
+	}
+	fi, err := r.layers[parts[0]].Lstat(at)
+	return place{at, parts[0], fi}, parts, err
+}
+
+// known returns the layers of a directory that was looked up before, nil of another.
+func (r *FS) known(name string) []int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.dirs[name]
 }
 
 func (r *FS) resolve(op, name string, follow bool) (place, []int, error) {

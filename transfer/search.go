@@ -75,37 +75,47 @@ func (t *RemoteTag) read(ctx context.Context, c *remote.Client, at ref.Reference
 		return err
 	}
 	t.Created = created(m.Annotations[ocispec.AnnotationCreated])
-	if platform.IsIndex(desc.MediaType) {
-		t.Cluster = m.ArtifactType == image.ArtifactType
-		first := -1
-		for i, d := range m.Manifests {
-			if d.Platform == nil || d.Platform.OS == "unknown" {
-				continue
-			}
-			t.Cluster = t.Cluster || d.ArtifactType == image.ArtifactType
-			t.Platforms = append(t.Platforms, platform.Normalize(*d.Platform))
-			if first < 0 {
-				first = i
-			}
-		}
-		if first < 0 || !t.Created.IsZero() {
-			return nil
-		}
-		at.Tag, at.Digest = "", m.Manifests[first].Digest
-		var one RemoteTag // its age is the index's
-		err := one.read(ctx, c, at)
-		t.Cluster, t.Created = t.Cluster || one.Cluster, one.Created
-		return err
-	}
 	t.Cluster = m.ArtifactType == image.ArtifactType
+	if platform.IsIndex(desc.MediaType) {
+		return t.readIndex(ctx, c, at, m.Manifests)
+	}
 	for _, l := range slices.Concat(m.Layers, []ocispec.Descriptor{m.Config}) {
 		t.Size += l.Size
 	}
 	if m.Config.Size > remote.MaxManifest || !t.Cluster && !platform.IsConfig(m.Config.MediaType) {
 		return nil
 	}
+	return t.readConfig(ctx, c, at, m.Config)
+}
+
+// readIndex fills t from the manifests of an image index: its platforms and, where
+// the index does not say it, the age of the first of them.
+func (t *RemoteTag) readIndex(ctx context.Context, c *remote.Client, at ref.Reference, manifests []ocispec.Descriptor) error {
+	first := -1
+	for i, d := range manifests {
+		if d.Platform == nil || d.Platform.OS == "unknown" {
+			continue
+		}
+		t.Cluster = t.Cluster || d.ArtifactType == image.ArtifactType
+		t.Platforms = append(t.Platforms, platform.Normalize(*d.Platform))
+		if first < 0 {
+			first = i
+		}
+	}
+	if first < 0 || !t.Created.IsZero() {
+		return nil
+	}
+	at.Tag, at.Digest = "", manifests[first].Digest
+	var one RemoteTag
+	err := one.read(ctx, c, at)
+	t.Cluster, t.Created = t.Cluster || one.Cluster, one.Created
+	return err
+}
+
+// readConfig fills t from the config of an image for one platform.
+func (t *RemoteTag) readConfig(ctx context.Context, c *remote.Client, at ref.Reference, desc ocispec.Descriptor) error {
 	var config bytes.Buffer
-	if err := c.Blob(ctx, at, m.Config, &config); err != nil {
+	if err := c.Blob(ctx, at, desc, &config); err != nil {
 		return err
 	}
 	var said struct {

@@ -84,22 +84,9 @@ func Matrix(ctx context.Context, peers []Peer) ([]plan.Link, error) {
 	}
 	links := make([][]plan.Link, len(peers))
 	for i, p := range peers {
-		g.Go(func() error {
-			want := wanted(peers, i, refused)
-			if len(want) == 0 {
-				return nil
-			}
-			var causes []string
-			if err := p.Conn.Call(ctx, opDial, want, &causes, wire.Streams{}); err != nil {
-				return fmt.Errorf("connect from %s: %w", p.Name, err)
-			}
-			if len(causes) != len(want) {
-				return fmt.Errorf("connect from %s: %d answers to %d questions", p.Name, len(causes), len(want))
-			}
-			for k, w := range want {
-				links[i] = append(links[i], plan.Link{From: p.Name, To: w.Name, Port: w.Port, Cause: causes[k]})
-			}
-			return nil
+		g.Go(func() (err error) {
+			links[i], err = p.dial(ctx, wanted(peers, i, refused))
+			return err
 		})
 	}
 	if err := g.Wait(); err != nil {
@@ -114,6 +101,25 @@ func Matrix(ctx context.Context, peers []Peer) ([]plan.Link, error) {
 		}
 	}
 	return slices.Concat(links...), nil
+}
+
+// dial lets the peer connect to the others as want says. The links are in that order.
+func (p Peer) dial(ctx context.Context, want []target) ([]plan.Link, error) {
+	if len(want) == 0 {
+		return nil, nil
+	}
+	var causes []string
+	if err := p.Conn.Call(ctx, opDial, want, &causes, wire.Streams{}); err != nil {
+		return nil, fmt.Errorf("connect from %s: %w", p.Name, err)
+	}
+	if len(causes) != len(want) {
+		return nil, fmt.Errorf("connect from %s: %d answers to %d questions", p.Name, len(causes), len(want))
+	}
+	var links []plan.Link
+	for k, w := range want {
+		links = append(links, plan.Link{From: p.Name, To: w.Name, Port: w.Port, Cause: causes[k]})
+	}
+	return links, nil
 }
 
 var errMatrixDone = errors.New("all ports were tried")

@@ -76,82 +76,43 @@ type UndoRequest struct {
 	Purge  bool `json:"purge,omitempty"`
 }
 
+// op makes a handler of an operation on a request of the type Q.
+func op[Q any](do func(ctx context.Context, in *wire.Incoming, q Q) (any, error)) wire.Handler {
+	return func(ctx context.Context, in *wire.Incoming) (any, error) {
+		var q Q
+		if err := in.Decode(&q); err != nil {
+			return nil, err
+		}
+		return do(ctx, in, q)
+	}
+}
+
 // Ops are the operations by their names.
 func (s *Server) Ops() map[string]wire.Handler {
 	return map[string]wire.Handler{
-		OpLook: func(ctx context.Context, in *wire.Incoming) (any, error) {
-			var q LookRequest
-			if err := in.Decode(&q); err != nil {
-				return nil, err
-			}
-			return s.Look(ctx, q)
-		},
-		OpOpen: func(ctx context.Context, in *wire.Incoming) (any, error) {
-			var q OpenRequest
-			if err := in.Decode(&q); err != nil {
-				return nil, err
-			}
+		OpLook: op(func(ctx context.Context, _ *wire.Incoming, q LookRequest) (any, error) { return s.Look(ctx, q) }),
+		OpOpen: op(func(ctx context.Context, _ *wire.Incoming, q OpenRequest) (any, error) {
 			return s.Open(ctx, q.Cluster, q.Holder)
-		},
-		OpCheck: func(ctx context.Context, in *wire.Incoming) (any, error) {
-			var q CheckRequest
-			if err := in.Decode(&q); err != nil {
-				return nil, err
-			}
-			return s.Check(ctx, q)
-		},
-		OpBlob: func(ctx context.Context, in *wire.Incoming) (any, error) {
-			var q BlobRequest
-			if err := in.Decode(&q); err != nil {
-				return nil, err
-			}
+		}),
+		OpCheck: op(func(ctx context.Context, _ *wire.Incoming, q CheckRequest) (any, error) { return s.Check(ctx, q) }),
+		OpBlob: op(func(ctx context.Context, in *wire.Incoming, q BlobRequest) (any, error) {
 			return nil, s.PutBlob(ctx, q.Digest, q.Size, in.Input())
-		},
-		OpServe: func(_ context.Context, in *wire.Incoming) (any, error) {
-			var q ServeRequest
-			if err := in.Decode(&q); err != nil {
-				return nil, err
-			}
-			return s.Serve(q)
-		},
-		OpFetch: func(ctx context.Context, in *wire.Incoming) (any, error) {
-			var q FetchRequest
-			if err := in.Decode(&q); err != nil {
-				return nil, err
-			}
-			return nil, s.Fetch(ctx, q)
-		},
-		OpWants: opWants,
-		OpCerts: func(_ context.Context, in *wire.Incoming) (any, error) {
-			var q CertsRequest
-			if err := in.Decode(&q); err != nil {
-				return nil, err
-			}
-			return s.Certs(q)
-		},
-		OpDebug: func(ctx context.Context, in *wire.Incoming) (any, error) {
-			var q DebugRequest
-			if err := in.Decode(&q); err != nil {
-				return nil, err
-			}
+		}),
+		OpServe: op(func(_ context.Context, _ *wire.Incoming, q ServeRequest) (any, error) { return s.Serve(q) }),
+		OpFetch: op(func(ctx context.Context, _ *wire.Incoming, q FetchRequest) (any, error) { return nil, s.Fetch(ctx, q) }),
+		OpWants: op(func(ctx context.Context, in *wire.Incoming, config string) (any, error) {
+			return KubeadmImages(ctx, config, in.Input())
+		}),
+		OpCerts: op(func(_ context.Context, _ *wire.Incoming, q CertsRequest) (any, error) { return s.Certs(q) }),
+		OpDebug: op(func(ctx context.Context, in *wire.Incoming, q DebugRequest) (any, error) {
 			return nil, s.Debug(ctx, q, in.Output())
-		},
-		OpKept: func(_ context.Context, in *wire.Incoming) (any, error) {
-			var q KeptRequest
-			if err := in.Decode(&q); err != nil {
-				return nil, err
-			}
-			return s.Kept(q)
-		},
-		OpState: func(ctx context.Context, in *wire.Incoming) (any, error) {
-			var q RuntimeRequest
-			if err := in.Decode(&q); err != nil {
-				return nil, err
-			}
-			return s.Runtime(ctx, q)
-		},
-		OpStep:  s.opStep,
-		OpUndo:  s.opUndo,
+		}),
+		OpKept:  op(func(_ context.Context, _ *wire.Incoming, q KeptRequest) (any, error) { return s.Kept(q) }),
+		OpState: op(func(ctx context.Context, _ *wire.Incoming, q RuntimeRequest) (any, error) { return s.Runtime(ctx, q) }),
+		OpStep:  op(s.step),
+		OpUndo: op(func(ctx context.Context, in *wire.Incoming, q UndoRequest) (any, error) {
+			return nil, s.Undo(ctx, q.Forget, q.Purge, logTo(ctx, in))
+		}),
 		OpClose: func(context.Context, *wire.Incoming) (any, error) { return nil, s.Close() },
 	}
 }
@@ -161,33 +122,14 @@ func logTo(ctx context.Context, in *wire.Incoming) func(string) {
 	return func(line string) { _ = in.Log(ctx, wire.Log{Text: line}) }
 }
 
-func (s *Server) opStep(ctx context.Context, in *wire.Incoming) (any, error) {
-	var q StepRequest
-	if err := in.Decode(&q); err != nil {
-		return nil, err
-	}
+// step runs a step. Its failure is in the result, with the records that it wrote.
+func (s *Server) step(ctx context.Context, in *wire.Incoming, q StepRequest) (any, error) {
 	r, records, err := s.Run(ctx, Order{Step: q.Step, Secrets: q.Secrets, Log: logTo(ctx, in)})
 	result := StepResult{Result: r, Records: records}
 	if err != nil {
 		result.Error = err.Error()
 	}
 	return result, nil
-}
-
-func opWants(ctx context.Context, in *wire.Incoming) (any, error) {
-	var config string
-	if err := in.Decode(&config); err != nil {
-		return nil, err
-	}
-	return KubeadmImages(ctx, config, in.Input())
-}
-
-func (s *Server) opUndo(ctx context.Context, in *wire.Incoming) (any, error) {
-	var q UndoRequest
-	if err := in.Decode(&q); err != nil {
-		return nil, err
-	}
-	return nil, s.Undo(ctx, q.Forget, q.Purge, logTo(ctx, in))
 }
 
 // busyWait is how long Open waits for a lock whose session was cut: its process

@@ -77,18 +77,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, up.Close()) }()
-	for file, content := range map[string]string{
-		*ca:   string(up.CA()),
-		*conf: up.RegistriesConf(strings.Split(*hosts, ",")...),
+	// The ready file comes last: a script that has waited for it reads the others.
+	for _, f := range []struct{ name, content string }{
+		{*ca, string(up.CA())}, {*conf, up.RegistriesConf(strings.Split(*hosts, ",")...)}, {*ready, up.Host() + "\n"},
 	} {
-		if file != "" {
-			if err := write(file, content); err != nil {
-				return err
-			}
+		if f.name == "" {
+			continue
 		}
-	}
-	if *ready != "" {
-		if err := write(*ready, up.Host()+"\n"); err != nil {
+		if err := write(f.name, f.content); err != nil {
 			return err
 		}
 	}

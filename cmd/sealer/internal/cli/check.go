@@ -64,18 +64,13 @@ alone; keep the output of -o json as a record.
 			if err := errors.Join(o.check(), f.check()); err != nil {
 				return err
 			}
-			if f.pre {
+			switch {
+			case f.pre:
 				return a.checkPre(cmd.Context(), &pre, &o)
-			}
-			if len(f.images) == 0 {
+			case len(f.images) == 0:
 				return a.proveKnown(cmd.Context(), &pre, &o)
 			}
-			r, err := a.prove(cmd.Context(), f)
-			if err != nil {
-				return err
-			}
-			err = o.print(a.Out, r, func(w io.Writer) error { return printProof(w, r) })
-			return errors.Join(err, unproven(r))
+			return a.proveBy(cmd.Context(), f, &o)
 		},
 	}
 	cmd.Flags().BoolVar(&f.proof, "proof", false, "prove that everything that runs came from the images of --image")
@@ -88,6 +83,16 @@ alone; keep the output of -o json as a record.
 	pre.machineFlag(cmd)
 	o.flags(cmd, "text")
 	return cmd
+}
+
+// proveBy proves a cluster through its API alone, and prints the proof.
+func (a *app) proveBy(ctx context.Context, f checkFlags, o *output) error {
+	r, err := a.prove(ctx, f)
+	if err != nil {
+		return err
+	}
+	err = o.print(a.Out, r, func(w io.Writer) error { return printProof(w, r) })
+	return errors.Join(err, unproven(r))
 }
 
 func (f checkFlags) check() error {

@@ -46,39 +46,19 @@ A damaged or missing part is named, and nothing is loaded then.`,
 			if err != nil {
 				return err
 			}
-			var judge func(string, digest.Digest, []sign.Signature) error
-			if key != nil {
-				judge = func(name string, d digest.Digest, list []sign.Signature) error {
-					if err := key.CheckAny(list, d); err != nil {
-						return fmt.Errorf("%s: %w", name, err)
-					}
-					return nil
-				}
-			}
 			return a.withStore(func(s *store.Store) error {
 				var images []store.Image
 				err := archive.Read(args, archive.ReadOptions{Stdin: interruptible(cmd.Context(), a.In), Keys: keys}, func(r io.Reader) (err error) {
 					if isPipe(args) {
 						r = interruptible(cmd.Context(), r)
 					}
-					images, err = s.LoadIf(cmd.Context(), cancelled{cmd.Context(), r}, judge)
+					images, err = s.LoadIf(cmd.Context(), cancelled{cmd.Context(), r}, judgeBy(key))
 					return err
 				})
 				if err != nil {
 					return loadAdvice(err)
 				}
-				var summaries []store.Summary
-				for _, im := range images {
-					summaries = append(summaries, im.Summary())
-				}
-				rows := imageRows(summaries)
-				if quiet {
-					return printIDs(a.Out, rows)
-				}
-				for _, r := range rows {
-					printf(a.Out, "%s  %s  %s\n", r.Name, r.Platform, r.Digest)
-				}
-				return nil
+				return a.printLoaded(images, quiet)
 			})
 		},
 	}
@@ -88,6 +68,36 @@ A damaged or missing part is named, and nothing is loaded then.`,
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only IDs")
 	a.limitFlags(cmd.Flags())
 	return cmd
+}
+
+// judgeBy returns the judge of an archive's images: each is signed with key. It is
+// nil without a key.
+func judgeBy(key *sign.Verifier) func(name string, d digest.Digest, list []sign.Signature) error {
+	if key == nil {
+		return nil
+	}
+	return func(name string, d digest.Digest, list []sign.Signature) error {
+		if err := key.CheckAny(list, d); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		return nil
+	}
+}
+
+// printLoaded prints the images that came, or just their IDs.
+func (a *app) printLoaded(images []store.Image, quiet bool) error {
+	var summaries []store.Summary
+	for _, im := range images {
+		summaries = append(summaries, im.Summary())
+	}
+	rows := imageRows(summaries)
+	if quiet {
+		return printIDs(a.Out, rows)
+	}
+	for _, r := range rows {
+		printf(a.Out, "%s  %s  %s\n", r.Name, r.Platform, r.Digest)
+	}
+	return nil
 }
 
 // loadAdvice adds the way out to an error of load.

@@ -38,16 +38,7 @@ the mount, or are kept in a directory: --changes DIR.`,
 		Example: `  sealer mount my-app:v1 /mnt
   sealer mount my-app:v1 -- ls -l etc
   sealer mount --rw --changes work my-app:v1 -- sh -c 'echo debug > etc/level'`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			dash := cmd.ArgsLenAtDash()
-			if dash < 0 {
-				return cobra.MaximumNArgs(2)(cmd, args)
-			}
-			if dash < 1 || dash > 2 {
-				return usagef("before -- stand the image, and maybe a directory")
-			}
-			return nil
-		},
+		Args:              mountArgs,
 		ValidArgsFunction: a.completeImages,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(); err != nil {
@@ -72,14 +63,7 @@ the mount, or are kept in a directory: --changes DIR.`,
 				case dash >= 0:
 					return a.mountFor(cmd.Context(), s, names[0], options, args[dash:])
 				}
-				m, err := s.Mount(cmd.Context(), names[0], options)
-				if errors.Is(err, fs.ErrPermission) {
-					return advise(err, "Run a command that sees the files: sealer mount "+names[0]+" -- COMMAND; or write them without root: sealer export "+names[0]+" DIR")
-				}
-				if err != nil {
-					return notFound(err)
-				}
-				return o.print(a.Out, m, func(w io.Writer) error { _, err := printLine(w, m.Dir); return err })
+				return a.mountHere(cmd.Context(), s, names[0], options, &o)
 			})
 		},
 	}
@@ -88,6 +72,30 @@ the mount, or are kept in a directory: --changes DIR.`,
 	cmd.Flags().StringVar(&options.Changes, "changes", "", "with --rw, keep the changes in this `DIR`, in its directory upper")
 	o.flags(cmd, "text")
 	return cmd
+}
+
+// mountArgs wants at most an image and a directory, before the command if there is one.
+func mountArgs(cmd *cobra.Command, args []string) error {
+	dash := cmd.ArgsLenAtDash()
+	if dash < 0 {
+		return cobra.MaximumNArgs(2)(cmd, args)
+	}
+	if dash < 1 || dash > 2 {
+		return usagef("before -- stand the image, and maybe a directory")
+	}
+	return nil
+}
+
+// mountHere mounts the image until sealer umount, and prints where.
+func (a *app) mountHere(ctx context.Context, s *store.Store, image string, options store.MountOptions, o *output) error {
+	m, err := s.Mount(ctx, image, options)
+	if errors.Is(err, fs.ErrPermission) {
+		return advise(err, "Run a command that sees the files: sealer mount "+image+" -- COMMAND; or write them without root: sealer export "+image+" DIR")
+	}
+	if err != nil {
+		return notFound(err)
+	}
+	return o.print(a.Out, m, func(w io.Writer) error { _, err := printLine(w, m.Dir); return err })
 }
 
 // mountFor runs a command, or a shell, that sees the image.

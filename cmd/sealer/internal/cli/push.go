@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/clusterimage/sealer/registry/ref"
+	"github.com/clusterimage/sealer/registry/remote"
+	"github.com/clusterimage/sealer/registry/sign"
 	"github.com/clusterimage/sealer/store"
 	"github.com/clusterimage/sealer/transfer"
 )
@@ -33,13 +36,8 @@ is sent. Where another machine pushed such an image, --base-hint names it.`,
 				return err
 			}
 			o := transfer.PushOptions{}
-			if hint != "" {
-				if o.Base, err = ref.Parse(hint); err != nil {
-					return usageError{fmt.Errorf("--base-hint: %w", err)}
-				}
-				if o.Base.Registry != to.Registry {
-					return usagef("--base-hint %s: it is in another registry than %s", hint, to)
-				}
+			if o.Base, err = baseHint(hint, to); err != nil {
+				return err
 			}
 			key, err := signer(signBy)
 			if err != nil {
@@ -49,26 +47,7 @@ is sent. Where another machine pushed such an image, --base-hint names it.`,
 			if err != nil {
 				return err
 			}
-			return a.withStore(func(s *store.Store) error {
-				p := a.newProgress(quiet)
-				o.Progress = p.transfer
-				sent, err := transfer.Push(cmd.Context(), s, c, args[0], to, o)
-				p.Close()
-				if err != nil {
-					return notFound(err)
-				}
-				if key != nil {
-					if err := transfer.Sign(cmd.Context(), s, c, key, sent, to); err != nil {
-						return err
-					}
-				}
-				if quiet {
-					printLine(a.Out, sent.Digest)
-					return nil
-				}
-				printf(a.Out, "%s@%s\n", to, sent.Digest)
-				return nil
-			})
+			return a.withStore(func(s *store.Store) error { return a.sendImage(cmd.Context(), s, c, args[0], to, o, key, quiet) })
 		},
 	}
 	cmd.Flags().StringVar(&signBy, "sign-by", "", "sign the image with the private key in this `KEYFILE`, as cosign does; COSIGN_PASSWORD is its password")
@@ -76,4 +55,42 @@ is sent. Where another machine pushed such an image, --base-hint names it.`,
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only the digest")
 	r.add(cmd.Flags())
 	return cmd
+}
+
+// baseHint parses --base-hint of a push to a reference; "" is none.
+func baseHint(hint string, to ref.Reference) (ref.Reference, error) {
+	if hint == "" {
+		return ref.Reference{}, nil
+	}
+	base, err := ref.Parse(hint)
+	if err != nil {
+		return base, usageError{fmt.Errorf("--base-hint: %w", err)}
+	}
+	if base.Registry != to.Registry {
+		return base, usagef("--base-hint %s: it is in another registry than %s", hint, to)
+	}
+	return base, nil
+}
+
+// sendImage sends an image to a reference, signed with key unless that is nil, and
+// prints its digest.
+func (a *app) sendImage(ctx context.Context, s *store.Store, c *remote.Client, name string, to ref.Reference, o transfer.PushOptions, key *sign.Signer, quiet bool) error {
+	p := a.newProgress(quiet)
+	o.Progress = p.transfer
+	sent, err := transfer.Push(ctx, s, c, name, to, o)
+	p.Close()
+	if err != nil {
+		return notFound(err)
+	}
+	if key != nil {
+		if err := transfer.Sign(ctx, s, c, key, sent, to); err != nil {
+			return err
+		}
+	}
+	if quiet {
+		printLine(a.Out, sent.Digest)
+		return nil
+	}
+	printf(a.Out, "%s@%s\n", to, sent.Digest)
+	return nil
 }

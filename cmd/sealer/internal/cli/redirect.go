@@ -57,15 +57,7 @@ With --deny-others all other images are refused instead of left alone.`,
 			if dir != "" {
 				return a.writeFiles(dir, files, true)
 			}
-			for _, file := range files {
-				if d.Engine == redirect.Containerd { // one stream, several files
-					printf(a.Out, "# %s\n", file.Path)
-				}
-				if _, err := a.Out.Write(file.Content); err != nil {
-					return err
-				}
-			}
-			return nil
+			return a.printPolicy(files, d.Engine == redirect.Containerd)
 		},
 	}
 	fl := cmd.Flags()
@@ -76,6 +68,19 @@ With --deny-others all other images are refused instead of left alone.`,
 	fl.StringVar(&dir, "dir", "", "write containerd's files into this directory instead of printing them")
 	fl.Var(&only, "platform", "the images for this platform only (default: all that the ClusterImage has)")
 	return cmd
+}
+
+// printPolicy prints files to one stream, with their paths where there are several.
+func (a *app) printPolicy(files []redirect.File, paths bool) error {
+	for _, file := range files {
+		if paths {
+			printf(a.Out, "# %s\n", file.Path)
+		}
+		if _, err := a.Out.Write(file.Content); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // hold limits d to the images in a ClusterImage, under the names that its

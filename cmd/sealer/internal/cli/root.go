@@ -97,7 +97,16 @@ The command line counts before the variable, and that before the file.
 	f.StringVar(&a.root, "root", "", "the store's directory (default: SEALER_ROOT, else /var/lib/sealer for root, $XDG_DATA_HOME/sealer for others)")
 	f.BoolVar(&a.debug, "debug", false, "log what is done, on stderr")
 	f.StringVar(&a.progress, "progress", "auto", "progress on stderr: auto, plain, json or none")
-	cmd.AddCommand(
+	cmd.AddCommand(a.commands()...)
+	cmd.SetHelpFunc(a.printHelp)
+	group(cmd)
+	explainArgs(cmd)
+	return cmd
+}
+
+// commands are the commands of sealer, by name.
+func (a *app) commands() []*cobra.Command {
+	return []*cobra.Command{
 		a.applyCommand(),
 		a.build(),
 		a.cert(),
@@ -137,11 +146,7 @@ The command line counts before the variable, and that before the file.
 		a.umount(),
 		a.verify(),
 		a.version(),
-	)
-	cmd.SetHelpFunc(a.printHelp)
-	group(cmd)
-	explainArgs(cmd)
-	return cmd
+	}
 }
 
 // check refuses persistent flags with impossible values.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"io"
 	"os"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/clusterimage/sealer/archive"
 	"github.com/clusterimage/sealer/registry/platform"
+	"github.com/clusterimage/sealer/registry/sign"
 	"github.com/clusterimage/sealer/store"
 	"github.com/clusterimage/sealer/transfer"
 )
@@ -43,40 +45,25 @@ sealer push --sign-by, or of a pull.`,
 			if err != nil {
 				return usageError{err}
 			}
-			w := archive.WriteOptions{Compress: compress == "zstd", Recipients: recipients}
-			if compress != "zstd" && compress != "none" {
-				return usagef("--compress %q: want zstd or none", compress)
-			}
-			if split != "" {
-				if w.Split, err = archive.ParseSize(split); err != nil {
-					return usagef("--split: %w", err)
-				}
+			w, err := writeOptions(compress, split, recipients)
+			if err != nil {
+				return err
 			}
 			key, err := signer(signBy)
 			if err != nil {
 				return err
 			}
 			return a.withStore(func(s *store.Store) error {
-				o := store.SaveOptions{Platforms: list}
-				for _, name := range args {
-					if key == nil {
-						break
-					}
-					if err := transfer.SignHere(cmd.Context(), s, key, name); err != nil {
-						return notFound(err)
-					}
+				if err := signHere(cmd.Context(), s, key, args); err != nil {
+					return err
 				}
-				if o.Without, err = transfer.Without(cmd.Context(), s, without, list); err != nil {
+				inventory, err := transfer.Without(cmd.Context(), s, without, list)
+				if err != nil {
 					return notFound(err)
 				}
 				return a.saveTo(file, w, func(w io.Writer) error {
-					saved, err := s.Save(cmd.Context(), w, args, o)
-					if err == nil && len(without) > 0 {
-						printf(a.Err, "left out %d of %d blobs, %s; the far side needs them\n", saved.LeftOutBlobs, saved.Blobs+saved.LeftOutBlobs, size(saved.LeftOutBytes))
-					}
-					for _, name := range saved.Unsigned {
-						printf(a.Err, "warning: %s is saved without its signature, which is of the image for all platforms\n", name)
-					}
+					saved, err := s.Save(cmd.Context(), w, args, store.SaveOptions{Platforms: list, Without: inventory})
+					a.tellSaved(saved, err == nil && len(without) > 0)
 					return notFound(err)
 				})
 			})
@@ -90,6 +77,46 @@ sealer push --sign-by, or of a pull.`,
 	cmd.Flags().StringArrayVar(&without, "without", nil, "leave out the blobs of this `INVENTORY|IMAGE|ARCHIVE`: a file, or an image of the store; may be repeated")
 	cmd.Flags().StringVar(&platforms, "platform", "", "only these platforms, separated by commas (default all); one alone is saved as an image for one platform")
 	return cmd
+}
+
+// signHere signs images of the store with key, which may be nil.
+func signHere(ctx context.Context, s *store.Store, key *sign.Signer, names []string) error {
+	if key == nil {
+		return nil
+	}
+	for _, name := range names {
+		if err := transfer.SignHere(ctx, s, key, name); err != nil {
+			return notFound(err)
+		}
+	}
+	return nil
+}
+
+// writeOptions returns the form of an archive, by the values of flags.
+func writeOptions(compress, split string, recipients []string) (archive.WriteOptions, error) {
+	w := archive.WriteOptions{Compress: compress == "zstd", Recipients: recipients}
+	if compress != "zstd" && compress != "none" {
+		return w, usagef("--compress %q: want zstd or none", compress)
+	}
+	if split == "" {
+		return w, nil
+	}
+	var err error
+	if w.Split, err = archive.ParseSize(split); err != nil {
+		return w, usagef("--split: %w", err)
+	}
+	return w, nil
+}
+
+// tellSaved says on stderr how much a delta left out, and which images lost their
+// signatures.
+func (a *app) tellSaved(saved store.Saved, delta bool) {
+	if delta {
+		printf(a.Err, "left out %d of %d blobs, %s; the far side needs them\n", saved.LeftOutBlobs, saved.Blobs+saved.LeftOutBlobs, size(saved.LeftOutBytes))
+	}
+	for _, name := range saved.Unsigned {
+		printf(a.Err, "warning: %s is saved without its signature, which is of the image for all platforms\n", name)
+	}
 }
 
 // saveTo writes an archive to a file, or to standard output where file is empty, and

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/clusterimage/sealer/registry/sign"
 	"github.com/clusterimage/sealer/store"
 	"github.com/clusterimage/sealer/transfer"
 )
@@ -66,40 +67,16 @@ mirrored, all else from the registry that the image's name says.
 				return err
 			}
 			return a.withStore(func(s *store.Store) error {
-				all := []verification{}
-				var errs []error
 				if everything {
-					var err error
 					if args, err = allImages(s); err != nil {
 						return err
 					}
 				}
-				var shared store.Shared
-				for _, name := range args {
-					v, err := a.verifyOne(cmd.Context(), s, name, transfer.VerifyOptions{Shared: &shared}, repair, &r)
-					if err != nil {
-						errs = append(errs, notFound(err))
-						continue
-					}
-					if key != nil {
-						if err := transfer.CheckKept(s, key, name); err != nil {
-							v.Unsigned = err.Error()
-							errs = append(errs, advise(incompleteError{fmt.Errorf("verify %w", err)}, "A pull, and a load of an archive, bring the signatures that the image has there"))
-						}
-					}
-					all = append(all, v)
-					if n := len(v.Faults) + len(v.Missing); n > 0 {
-						errs = append(errs, incompleteError{fmt.Errorf("verify %s: %d faults", name, n)})
-					}
-					if n := openIn(v.Gaps); n > 0 {
-						errs = append(errs, incompleteError{fmt.Errorf("verify %s: %s open: images are missing that the build did not know", name, counted(n, "gap is", "gaps are"))})
-					}
-				}
-				print := func(w io.Writer) error { return printVerified(w, all) }
-				err := errors.Join(errs...)
+				all, err := a.verifyAll(cmd.Context(), s, args, key, repair, &r)
 				if errors.Is(err, errIncomplete) && !repair && slices.ContainsFunc(all, func(v verification) bool { return len(v.Faults)+len(v.Missing) > 0 }) {
 					err = advise(err, "Fetch what is broken again with: sealer verify --repair IMAGE")
 				}
+				print := func(w io.Writer) error { return printVerified(w, all) }
 				return errors.Join(o.print(a.Out, all, print, anys(all)...), err)
 			})
 		},
@@ -128,6 +105,35 @@ func allImages(s *store.Store) ([]string, error) {
 		out = append(out, name)
 	}
 	return out, nil
+}
+
+// verifyAll checks images, and that key, unless it is nil, has signed them. The error
+// joins those of all images; content that they share is read once.
+func (a *app) verifyAll(ctx context.Context, s *store.Store, names []string, key *sign.Verifier, repair bool, r *registryFlags) ([]verification, error) {
+	all := []verification{}
+	var errs []error
+	var shared store.Shared
+	for _, name := range names {
+		v, err := a.verifyOne(ctx, s, name, transfer.VerifyOptions{Shared: &shared}, repair, r)
+		if err != nil {
+			errs = append(errs, notFound(err))
+			continue
+		}
+		if key != nil {
+			if err := transfer.CheckKept(s, key, name); err != nil {
+				v.Unsigned = err.Error()
+				errs = append(errs, advise(incompleteError{fmt.Errorf("verify %w", err)}, "A pull, and a load of an archive, bring the signatures that the image has there"))
+			}
+		}
+		all = append(all, v)
+		if n := len(v.Faults) + len(v.Missing); n > 0 {
+			errs = append(errs, incompleteError{fmt.Errorf("verify %s: %d faults", name, n)})
+		}
+		if n := openIn(v.Gaps); n > 0 {
+			errs = append(errs, incompleteError{fmt.Errorf("verify %s: %s open: images are missing that the build did not know", name, counted(n, "gap is", "gaps are"))})
+		}
+	}
+	return all, errors.Join(errs...)
 }
 
 func (a *app) verifyOne(ctx context.Context, s *store.Store, name string, o transfer.VerifyOptions, repair bool, r *registryFlags) (verification, error) {
