@@ -116,3 +116,61 @@ func TestSummariesWithoutAPlatform(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// A listing after an image has gone drops it from the cache, and a listing without a
+// change does not write the cache.
+func TestSummariesFollowTheIndex(t *testing.T) {
+	t.Parallel()
+	s := openTest(t, t.TempDir())
+	writeImages(t, s, 3, 4, 0)
+	list := func(want int) os.FileInfo {
+		t.Helper()
+		rows, err := s.Summaries(t.Context())
+		if err != nil || len(rows) != want {
+			t.Fatalf("%d rows, %v", len(rows), err)
+		}
+		if k := s.readSummaries(); len(k.Images) != want {
+			t.Errorf("%d images in the cache, want %d", len(k.Images), want)
+		}
+		fi, err := os.Stat(s.path("image", "summaries"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fi
+	}
+	first := list(3)
+	if !os.SameFile(first, list(3)) {
+		t.Error("the cache was written without a change")
+	}
+	if _, err := s.Remove(t.Context(), "app:v1"); err != nil {
+		t.Fatal(err)
+	}
+	if os.SameFile(first, list(2)) {
+		t.Error("the cache still has an image that is gone")
+	}
+}
+
+// Bytes of a blob that two images share are neither's own, wherever they stand in
+// the list.
+func TestOwnBytes(t *testing.T) {
+	t.Parallel()
+	k := caches()
+	var rows []summaryRow
+	for i := range 3 {
+		id := digest.FromString(fmt.Sprint("image ", i))
+		rows = append(rows, summaryRow{Listed{Descriptor: ocispec.Descriptor{Digest: id}}, k.Images[id]})
+	}
+	for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {0, 2, 1}} {
+		var in []summaryRow
+		for _, i := range order {
+			in = append(in, rows[i])
+		}
+		for n, line := range k.summaries(in) {
+			i := order[n]
+			size, own := int64(2*i+3), []int64{1, 0, 4}[i] // image i has the blobs i and i+1, of i+1 and i+2 bytes
+			if line.Size != size || line.Own != own {
+				t.Errorf("order %v: image %d has %d bytes, %d its own; want %d, %d", order, i, line.Size, line.Own, size, own)
+			}
+		}
+	}
+}
