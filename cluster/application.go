@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
 	"github.com/clusterimage/sealer/cluster/plan"
 	"github.com/clusterimage/sealer/cluster/spec"
 	"github.com/clusterimage/sealer/image"
@@ -48,6 +50,8 @@ type Application struct {
 	// Clusterfile has the settings for it: environment, start commands, Configs.
 	// Its passwords are not kept.
 	Clusterfile string `json:"clusterfile"`
+	// Manifest is the image's on the masters.
+	Manifest ocispec.Descriptor `json:"manifest"`
 }
 
 // Applications lists the applications of the cluster name, in the order in
@@ -86,14 +90,14 @@ func (e *engine) openApps(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := e.openApp(ctx, f, a.Image); err != nil {
+		if err := e.openApp(ctx, f, a.Image, a.Manifest); err != nil {
 			return fmt.Errorf("application of cluster %s: %w", e.file.Cluster.Name, err)
 		}
 	}
 	if e.Add == nil {
 		return nil
 	}
-	if err := e.openApp(ctx, e.Add, e.Add.Cluster.Image); err != nil {
+	if err := e.openApp(ctx, e.Add, e.Add.Cluster.Image, ocispec.Descriptor{}); err != nil {
 		return err
 	}
 	added := e.apps[len(e.apps)-1]
@@ -102,8 +106,16 @@ func (e *engine) openApps(ctx context.Context) error {
 	return nil
 }
 
-func (e *engine) openApp(ctx context.Context, f *spec.File, name string) error {
+// openApp opens the image of an application. One that came before and is no longer
+// in the store is fetched back from a master, whose store has the manifest.
+func (e *engine) openApp(ctx context.Context, f *spec.File, name string, manifest ocispec.Descriptor) error {
 	img, err := readImage(ctx, e.Store, name)
+	if errors.Is(err, store.ErrNotFound) && manifest.Digest != "" {
+		if err := e.fetchBack(ctx, name, manifest); err != nil {
+			return err
+		}
+		img, err = readImage(ctx, e.Store, name)
+	}
 	if err != nil {
 		return err
 	}
@@ -139,7 +151,7 @@ func (e *engine) listApps() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, Application{Image: a.Name, Clusterfile: string(text)})
+		list = append(list, Application{Image: a.Name, Clusterfile: string(text), Manifest: a.full})
 	}
 	b, err := json.MarshalIndent(list, "", "  ")
 	return append(b, '\n'), err

@@ -31,8 +31,10 @@ type machine struct {
 	conn  *wire.Conn
 	open  bool   // its lock is ours
 	kube  string // its name in the cluster
-	// rootfs says that the image's files lie on it; set for a delete.
-	rootfs bool
+	// rootfs says that the image's files lie on it, and changes is how many changes
+	// its journal has; set for a delete.
+	rootfs  bool
+	changes int
 	// offer is how other machines fetch blobs from it, once offering is done.
 	offer    spread.Offer
 	offering sync.Once
@@ -55,10 +57,14 @@ func (e *engine) connect(ctx context.Context) error {
 		return err
 	}
 	nodes = workloads(nodes, e.file.Kubeadm)
-	if e.fleet, err = fleet.Reach(ctx, nodes, e.SSH, sources()); err != nil {
+	if e.fleet, err = fleet.Reach(ctx, nodes, e.SSH, sources(), e.spare); err != nil {
 		return err
 	}
 	for _, m := range e.fleet.Machines {
+		if m.Lost != nil {
+			e.lost = append(e.lost, m)
+			continue
+		}
 		e.machines = append(e.machines, &machine{Node: m.Node, local: m.Local, host: m.Host})
 	}
 	return e.each(ctx, e.machines, e.begin)

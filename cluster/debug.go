@@ -140,7 +140,7 @@ func (b *bundle) own() {
 
 // machine adds what one machine has.
 func (b *bundle) machine(ctx context.Context, n spec.Node) (err error) {
-	fl, err := fleet.Reach(ctx, []spec.Node{n}, b.SSH, sources())
+	fl, err := fleet.Reach(ctx, []spec.Node{n}, b.SSH, sources(), nil)
 	if err != nil {
 		return err
 	}

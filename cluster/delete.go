@@ -29,6 +29,7 @@ const undoKind = "undo"
 const (
 	drainKind = "kube.drain"
 	leaveKind = "kube.leave"
+	lostKind  = "kube.lost"
 )
 
 // Delete puts machines back to their state before the cluster: all machines
@@ -37,7 +38,10 @@ const (
 // the others: its changes that are not undone yet stay in its journal, and the
 // same call goes on with them. At the end, each machine that stays drops the
 // addresses of the machines that left. The error wraps ErrPartly when one could
-// not.
+// not, and when all machines were to go and one did not answer.
+//
+// A machine that has left without an answer (see Options.Force) may be named
+// again, to be put back.
 func Delete(ctx context.Context, o Options, f *spec.File, addresses []netip.Addr) (*Report, error) {
 	r, err := remove(ctx, o, f, addresses)
 	if err != nil || o.DryRun || len(addresses) == 0 {
@@ -63,6 +67,14 @@ func remove(ctx context.Context, o Options, f *spec.File, addresses []netip.Addr
 	if err != nil {
 		return nil, err
 	}
+	all := len(addresses) == 0
+	if o.Force {
+		e.spare = func(n spec.Node) bool { return all || slices.Contains(addresses, n.Address) }
+	}
+	strays, err := e.strays(addresses)
+	if err != nil {
+		return nil, err
+	}
 	if err := e.connect(ctx); err != nil {
 		return nil, err
 	}
@@ -72,13 +84,15 @@ func remove(ctx context.Context, o Options, f *spec.File, addresses []netip.Addr
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	all := len(addresses) == 0
 	goners := slices.DeleteFunc(slices.Clone(e.machines), func(m *machine) bool { return !all && !slices.Contains(addresses, m.Address) })
-	if err := e.mayGo(addresses, goners); err != nil {
+	if err := e.mayGo(addresses); err != nil {
 		return nil, err
 	}
 	p, err := e.planDelete(ctx, goners, all)
 	if err != nil {
+		return nil, err
+	}
+	if err := e.known(strays); err != nil {
 		return nil, err
 	}
 	clean, err := e.cleaning(ctx, goners, all)
@@ -101,8 +115,12 @@ func remove(ctx context.Context, o Options, f *spec.File, addresses []netip.Addr
 	if err := clean.run(ctx, extend.PreUninstall, e.machines[0]); err != nil {
 		return r, fmt.Errorf("%s: %w", e.machines[0].name(), err)
 	}
-	if err := e.takeAway(ctx, r, clean, goners, all); err != nil {
+	err = errors.Join(e.forgetLost(ctx, r), e.takeAway(ctx, r, clean, goners, all))
+	if err != nil {
 		return r, err
+	}
+	if all && len(e.lost) > 0 {
+		return r, fmt.Errorf("%w: %w", ErrPartly, e.unanswered())
 	}
 	if all {
 		return r, e.state.forget()
@@ -111,19 +129,16 @@ func remove(ctx context.Context, o Options, f *spec.File, addresses []netip.Addr
 	return r, e.state.keep(e.file)
 }
 
-// mayGo refuses addresses that the cluster does not have, and the loss of its
-// first master.
-func (e *engine) mayGo(addresses []netip.Addr, goners []*machine) error {
-	var errs []error
-	for _, a := range addresses {
-		if !slices.ContainsFunc(goners, func(m *machine) bool { return m.Address == a }) {
-			errs = append(errs, fmt.Errorf("%s: cluster %s has no such machine", a, e.file.Cluster.Name))
-		}
+// mayGo refuses the loss of the first master, and of all machines.
+func (e *engine) mayGo(addresses []netip.Addr) error {
+	if len(e.machines) == 0 {
+		return e.unanswered()
 	}
-	if len(addresses) > 0 && slices.Contains(goners, e.machines[0]) {
-		errs = append(errs, fmt.Errorf("%s: the first master cannot leave: delete the cluster with --all", e.machines[0].name()))
+	nodes, err := e.file.Cluster.Nodes()
+	if err == nil && slices.Contains(addresses, nodes[0].Address) {
+		err = fmt.Errorf("%s: the first master cannot leave: delete the cluster with --all", nodes[0].Address)
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // planDelete asks the machines for the changes in their journals and plans to
@@ -143,6 +158,9 @@ func (e *engine) planDelete(ctx context.Context, goners []*machine, all bool) (*
 	if !all {
 		p.Hosts = append([]string{e.machines[0].name()}, p.Hosts...)
 	}
+	if err := e.planLost(p, all); err != nil {
+		return nil, err
+	}
 	current := path.Join(plan.Dir(p.Cluster), "rootfs", "current")
 	err := e.each(ctx, goners, func(ctx context.Context, m *machine) error {
 		var n plan.Node
@@ -152,7 +170,7 @@ func (e *engine) planDelete(ctx context.Context, goners []*machine, all bool) (*
 		var err error
 		n.Facts, err = facts.Ask(ctx, m.conn, m.name(), facts.Options{})
 		seen[at[m]] = n
-		m.rootfs = n.Files[current].Link != ""
+		m.rootfs, m.changes = n.Files[current].Link != "", len(n.Changes)
 		m.kube = strings.ToLower(n.Hostname)
 		if m.Name != "" {
 			m.kube = strings.ToLower(m.Name)

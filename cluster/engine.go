@@ -50,7 +50,8 @@ type Options struct {
 	// Add is the Clusterfile about an application that comes to the cluster, whose
 	// name and image it has; nil adds none.
 	Add *spec.File
-	// Force replaces files in the way that sealer did not make.
+	// Force replaces files in the way that sealer did not make. Of Delete: plugins
+	// that fail keep no machine, and machines that do not answer leave as they are.
 	Force bool
 	// SkipChecks are names of preflight checks that are left out.
 	SkipChecks []string
@@ -95,6 +96,9 @@ type Report struct {
 	Runtimes []proof.Runtime `json:"-"`
 	// Stands says that the control plane works, even if steps failed.
 	Stands bool `json:"stands"`
+	// Lost are the addresses of machines that left without an answer: nothing was
+	// put back there.
+	Lost []string `json:"lost,omitempty"`
 }
 
 // ErrPreflight is wrapped by the error of checks that failed before anything was
@@ -119,8 +123,12 @@ type engine struct {
 	file     *spec.File
 	state    state
 	machines []*machine // the masters first
-	fleet    *fleet.Fleet
-	measure  bool // how fast the masters\' disks are
+	// spare says which machines may be out of reach, and lost are those that are;
+	// nil spares none.
+	spare   func(spec.Node) bool
+	lost    []*fleet.Machine
+	fleet   *fleet.Fleet
+	measure bool // how fast the masters\' disks are
 	// program is sealer for machines of another architecture; nil has none.
 	program func(goos, goarch string) (*session.Program, error)
 	own     *session.Program

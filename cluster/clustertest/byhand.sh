@@ -2,10 +2,9 @@
 # what the times of sealer run are held against. Sourced by run, inside a lab.
 # shellcheck shell=bash disable=SC2154
 
-# by_hand FIRST WORKER...: image $IMAGE on those nodes.
+# by_hand FIRST: a cluster of image $IMAGE on one node.
 by_hand() {
-  local first=$1 n join
-  shift
+  local first=$1
   sealer registry serve "$IMAGE" --addr $lab_net.1:5000 --ready-file "$LAB/hand.addr" >"$LAB/hand-registry.log" 2>&1 &
   hand_registry=$!
   sealer mount "$IMAGE" "$LAB/hand-rootfs" >/dev/null
@@ -16,11 +15,17 @@ by_hand() {
   node_ssh "$first" cat /etc/kubernetes/admin.conf > "$LAB/kubeconfig"
   export KUBECONFIG=$LAB/kubeconfig
   kubectl apply -f "$LAB/hand-rootfs/manifests/network.yaml" >/dev/null
-  join=$(node_ssh "$first" kubeadm token create --print-join-command)
-  for n; do
-    hand_install "$n"
-    node_ssh "$n" "$join --cri-socket unix:///run/containerd/containerd.sock" >"$LAB/hand-join.log" 2>&1 || { tail "$LAB/hand-join.log"; return 1; }
-  done
+}
+
+# hand_join NODE FIRST [master]: an installed node joins the cluster of FIRST.
+hand_join() {
+  local join key='' config=/etc/kubernetes/kubeadm.yml
+  join=$(node_ssh "$2" kubeadm token create --print-join-command)
+  if [ "${3:-}" = master ]; then
+    key=$(node_ssh "$2" kubeadm init phase upload-certs --upload-certs --config $config | tail -n 1)
+    key="--control-plane --certificate-key $key --apiserver-advertise-address $(cat "$LAB/nodes/$1/ip")"
+  fi
+  node_ssh "$1" "$join $key --cri-socket unix:///run/containerd/containerd.sock" >"$LAB/hand-join.log" 2>&1 || { tail "$LAB/hand-join.log"; return 1; }
 }
 
 hand_install() { # hand_install NODE: the rootfs, its files in their places, the runtime
@@ -29,7 +34,7 @@ hand_install() { # hand_install NODE: the rootfs, its files in their places, the
   tar -C "$LAB/hand-rootfs" --exclude ./registry -cf - . | node_ssh_in "$1" 'mkdir -p /var/lib/rootfs && tar -C /var/lib/rootfs -xf -'
   tar -C "$LAB/hand" -cf - certs.d | node_ssh_in "$1" 'mkdir -p /etc/containerd && tar -C /etc/containerd -xf -'
   {
-    sed "s/^kind: InitConfiguration/&\nlocalAPIEndpoint: {advertiseAddress: $ip}/" "$LAB/hand-rootfs/etc/kubeadm.yml"
+    sed "s/^kind: InitConfiguration/&\nlocalAPIEndpoint: {advertiseAddress: $ip}/; s/^kind: ClusterConfiguration/&\n${HAND_ENDPOINT:+controlPlaneEndpoint: $HAND_ENDPOINT:6443}/" "$LAB/hand-rootfs/etc/kubeadm.yml"
   } | node_ssh_in "$1" 'mkdir -p /etc/kubernetes && cat > /etc/kubernetes/kubeadm.yml'
   node_ssh "$1" '
     set -e
@@ -45,12 +50,8 @@ hand_install() { # hand_install NODE: the rootfs, its files in their places, the
     systemctl enable -q --now containerd kubelet'
 }
 
-hand_end() { # hand_end NODE...: the cluster and its nodes are gone
-  local n
+hand_serves_no_more() { # the registry and the mount of by_hand end
   kill "$hand_registry"
   sealer umount "$LAB/hand-rootfs" >/dev/null
-  for n; do
-    node_kill "$n"
-    node_wipe "$n"
-  done
+  rm -f "$LAB/hand.addr"
 }

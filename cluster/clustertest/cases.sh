@@ -320,34 +320,18 @@ case_five() {
   node_up m2 $lab_net.22
   eventually "five nodes are Ready again" all_ready 5
   kubectl delete pod second --now >/dev/null
+  step "A master loses its power for good"
+  node_kill m3
+  changes leave sealer delete -m $lab_net.23 --force
+  must "its node is gone" is_gone m3
+  must "etcd has two members" has_members m1 2
+  eventually "the others work" all_ready 4
+  node_up m3 $lab_net.23
+  changes leave sealer delete -m $lab_net.23
+  untouched m3
   step "sealer delete --all"
   sealer delete --all --yes >"$LAB/delete.log" 2>&1 || { cat "$LAB/delete.log"; fail "delete"; }
-  untouched m1 m2 m3 w1 w2
-}
-
-# median prints the middle of its arguments.
-median() { printf '%s\n' "$@" | sort -n | awk '{a[NR] = $1} END {print a[int((NR + 1) / 2)]}'; }
-
-case_bench() {
-  local hand=() ours=() i
-  for ((i = 1; i <= ${RUNS:-3}; i++)); do
-    step "One master by hand, $i"
-    node_up h $lab_net.11
-    seconds eval 'by_hand h && eventually "all runs" all_ready 1'
-    hand+=("$took")
-    hand_end h
-    sed -i "/^$lab_net.11 /d" "$HOME/.ssh/known_hosts"
-    step "One master by sealer run, $i"
-    node_up s $lab_net.12
-    seconds eval 'runs kubernetes:v1.33.13 -m $lab_net.12 && eventually "all runs" all_ready 1'
-    ours+=("$took")
-    sealer delete --all --yes >"$LAB/delete.log" 2>&1 || { cat "$LAB/delete.log"; fail "delete"; }
-    node_kill s
-    node_wipe s
-    sed -i "/^$lab_net.12 /d" "$HOME/.ssh/known_hosts"
-  done
-  printf '\nOne master, image in the store, until all runs. By hand: %s s (%s). sealer run: %s s (%s). Ratio of medians: %s\n' \
-    "$(median "${hand[@]}")" "${hand[*]}" "$(median "${ours[@]}")" "${ours[*]}" "$(echo "scale=2; $(median "${ours[@]}") / $(median "${hand[@]}")" | bc)"
+  untouched m1 m2 w1 w2
 }
 
 case_shell() {

@@ -25,6 +25,8 @@ type Machine struct {
 	spec.Node
 	Local bool // it is this machine
 	Host  host.Host
+	// Lost is why a machine that was spared could not be reached; Host is nil then.
+	Lost error
 }
 
 // Label is the machine's address, which reports name it by.
@@ -38,8 +40,10 @@ type Fleet struct {
 
 // Reach connects to all machines. Their known_hosts files come after o's, and
 // their secrets from sources. The error has a line for each machine that could
-// not be reached; no machine stays connected then.
-func Reach(ctx context.Context, nodes []spec.Node, o host.Options, sources spec.Sources) (_ *Fleet, err error) {
+// not be reached; no machine stays connected then. A machine for which spare,
+// which may be nil, returns true may be out of reach: its Lost says why. One that
+// answers and lets nobody in is no such machine.
+func Reach(ctx context.Context, nodes []spec.Node, o host.Options, sources spec.Sources, spare func(spec.Node) bool) (_ *Fleet, err error) {
 	mine, err := localAddresses()
 	if err != nil {
 		return nil, err
@@ -74,6 +78,9 @@ func Reach(ctx context.Context, nodes []spec.Node, o host.Options, sources spec.
 	for i, h := range hosts {
 		if h != nil {
 			remote[i].Host = h
+		}
+		if gone := new(host.UnreachableError); errors.As(dialErrs[i], &gone) && spare != nil && spare(remote[i].Node) {
+			remote[i].Lost, dialErrs[i] = dialErrs[i], nil
 		}
 	}
 	if err := errors.Join(dialErrs...); err != nil {

@@ -75,3 +75,27 @@ func TestSelect(t *testing.T) {
 		}
 	}
 }
+
+// A machine that does not answer is spared when the caller says so.
+func TestReachSpares(t *testing.T) {
+	t.Parallel()
+	away := spec.Node{Address: netip.MustParseAddr("127.0.0.1"), SSH: spec.SSH{User: "root", Port: 1, Passwd: spec.NewSecret("p")}}
+	for _, spared := range []bool{false, true} {
+		f, err := Reach(t.Context(), []spec.Node{away}, host.Options{Home: t.TempDir()}, spec.Sources{}, func(n spec.Node) bool { return spared && n.Address == away.Address })
+		if !spared {
+			if err == nil || !strings.Contains(err.Error(), "connect 127.0.0.1:1: ") {
+				t.Errorf("not spared: %v", err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Machines[0].Lost == nil || f.Machines[0].Host != nil {
+			t.Errorf("spared: lost %v, host %v", f.Machines[0].Lost, f.Machines[0].Host)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

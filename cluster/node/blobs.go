@@ -39,6 +39,20 @@ func (s *Server) PutBlob(ctx context.Context, d digest.Digest, size int64, r io.
 	})
 }
 
+// GetBlob writes a blob of the machine's store to w.
+func (s *Server) GetBlob(ctx context.Context, d digest.Digest, w io.Writer) error {
+	b, err := s.store()
+	if err != nil {
+		return err
+	}
+	r, err := b.OpenBlob(ctx, d)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(w, r)
+	return errors.Join(err, r.Close())
+}
+
 // Serve lets other machines fetch blobs of the machine's store until Close.
 func (s *Server) Serve(q ServeRequest) (spread.Offer, error) {
 	b, err := s.store()

@@ -19,6 +19,7 @@ const (
 	OpOpen  = "open"  // OpenRequest -> journal.Records
 	OpCheck = "check" // CheckRequest -> []string, the IDs of the steps that are done
 	OpBlob  = "blob"  // BlobRequest, the blob as input
+	OpGet   = "get"   // BlobRequest; the blob as output
 	OpServe = "serve" // ServeRequest -> spread.Offer: other machines may fetch blobs
 	OpFetch = "fetch" // FetchRequest
 	OpStep  = "step"  // StepRequest -> StepResult; logs
@@ -97,6 +98,9 @@ func (s *Server) Ops() map[string]wire.Handler {
 		OpCheck: op(func(ctx context.Context, _ *wire.Incoming, q CheckRequest) (any, error) { return s.Check(ctx, q) }),
 		OpBlob: op(func(ctx context.Context, in *wire.Incoming, q BlobRequest) (any, error) {
 			return nil, s.PutBlob(ctx, q.Digest, q.Size, in.Input())
+		}),
+		OpGet: op(func(ctx context.Context, in *wire.Incoming, q BlobRequest) (any, error) {
+			return nil, s.GetBlob(ctx, q.Digest, in.Output())
 		}),
 		OpServe: op(func(_ context.Context, _ *wire.Incoming, q ServeRequest) (any, error) { return s.Serve(q) }),
 		OpFetch: op(func(ctx context.Context, _ *wire.Incoming, q FetchRequest) (any, error) { return nil, s.Fetch(ctx, q) }),

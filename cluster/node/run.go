@@ -20,6 +20,7 @@ func Kinds() map[string]Kind {
 		"kube.label":    labelKind{},
 		"kube.drain":    drainKind{},
 		"kube.leave":    leaveKind{},
+		"kube.lost":     lostKind{},
 		"kube.secret":   secretKind{},
 		"kube.wait":     waitKind{},
 		"kubeadm.admit": admitKind{},

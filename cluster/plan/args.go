@@ -124,6 +124,13 @@ type LeaveArgs struct {
 	Seconds int    `json:"seconds,omitempty"` // how long pods may take to go
 }
 
+// LostArgs are the arguments of the kind "kube.lost": a machine that does not
+// answer is removed from the cluster.
+type LostArgs struct {
+	Address string `json:"address"`
+	Master  bool   `json:"master,omitempty"` // it may be a member of etcd
+}
+
 // KubeconfigArgs are the arguments of the kind "kubeconfig": hands admin.conf to
 // the engine, with a server that is known outside the cluster, too.
 type KubeconfigArgs struct {

@@ -49,6 +49,10 @@ case_twenty() {
   sealer build -q --scan=off -t shop:v1 "$LAB/app" >/dev/null
   seconds sealer run shop:v1 --pk "$HOME/.ssh/id_ed25519" --no-proof --yes >"$LAB/app.log" 2>&1 || { tail -n 40 "$LAB/app.log"; fail "sealer run of an application"; }
   must "its files are on the first master, and its command ran, in $took s" test "$(tail -n 1 "$LAB/nodes/n1/var/log/guest")" = 1048576
+  must "the image leaves the store here" sealer rmi shop:v1
+  seconds runs standin:v1 -m $lab_net.11-$lab_net.13 -n $lab_net.14-$lab_net.30
+  must "the same command fetches it back from a master, and changes nothing, in $took s" sh -c "grep -q 'image shop:v1 is not in the store of this machine' '$LAB/run.log' && grep -q 'nothing was changed' '$LAB/run.log'"
+  must "it is whole" sealer verify shop:v1
   step "A master leaves"
   must "a worker knows it" knows n20 $lab_net.13
   seconds sealer delete -m $lab_net.13 --pk "$HOME/.ssh/id_ed25519" --yes >"$LAB/delete.log" 2>&1 || { cat "$LAB/delete.log"; fail "a master leaves"; }
@@ -124,6 +128,10 @@ machine_dies() { # machine_dies ENGINE: while the engine goes on, until it has g
   wait "$1" 2>/dev/null || true
   node_up n4 "$lab_net.14"
 }
+machine_stays_away() { # machine_stays_away ENGINE: until the run has given up, and longer
+  node_kill n4
+  wait "$1" 2>/dev/null || true
+}
 machines_die() { # machines_die ENGINE: the power of three of five machines fails
   local n
   for n in n2 n4 n5; do node_kill $n; done
@@ -153,7 +161,24 @@ case_cut() {
   step "A machine dies while it joins"
   disturbed joins machine_dies
   end_of_run "a machine dies while it joins"
-  for at in ${STEPS:-2 15 30 45 60 75}; do
+  step "A machine dies while it joins, and stays away"
+  disturbed joins machine_stays_away
+  if sealer delete -n $lab_net.14 --yes >"$LAB/delete.log" 2>&1; then fail "a machine that does not answer keeps delete"; fi
+  must "delete says how it leaves all the same" grep -q '^Nothing was changed.*sealer delete -n ADDRESS --force' "$LAB/delete.log"
+  sealer delete -n $lab_net.14 --yes --force >"$LAB/delete.log" 2>&1 || { cat "$LAB/delete.log"; fail "it leaves without an answer"; }
+  must "what is owed there is told" grep -q "^$lab_net.14 did not answer and has left as it is. When it is back: sealer delete -c my-cluster -n $lab_net.14" "$LAB/delete.log"
+  must "nobody knows it any more" sh -c "! grep -rqF $lab_net.14 '$LAB/ram/n1/upper/etc/hosts' '$LAB/store/clusters/my-cluster/Clusterfile'"
+  seconds runs standin:v1 -m "$lab_net.11-$lab_net.12" -n "$lab_net.13,$lab_net.15"
+  must "the cluster goes on without it" grep -qE 'nothing was changed|^Cluster my-cluster runs' "$LAB/run.log"
+  node_up n4 "$lab_net.14"
+  if sealer delete -n $lab_net.16 --yes >"$LAB/delete.log" 2>&1; then fail "a machine that was never in the cluster is no such machine"; fi
+  sealer delete -n $lab_net.14 --yes >"$LAB/delete.log" 2>&1 || { cat "$LAB/delete.log"; fail "it is back, and is put back"; }
+  rm -f "$LAB/nodes/n4/var/log/"{kubeadm,guest}
+  untouched n4
+  deletes
+  untouched "${all[@]}"
+  for n in "${all[@]}"; do rm -f "$LAB/nodes/$n/var/log/"{kubeadm,guest}; done
+  for at in ${STEPS-2 15 30 45 60 75}; do
     step "After $at steps"
     disturbed "$at" engine_dies
     end_of_run "sealer dies"

@@ -33,6 +33,10 @@ forget their addresses.
 What cannot be put back is told, and stays in the machine's journal: the same
 command tries again.
 
+A machine that does not answer keeps the command. With --force it leaves as it is:
+the cluster forgets it, its member of etcd, too, and nothing is put back there.
+Name it again once it answers, to put it back.
+
 ` + exitCodesHelp,
 		Example: `  sealer delete --all
   sealer delete -c my-cluster -n 10.0.0.5`,
@@ -45,7 +49,7 @@ command tries again.
 		},
 	}
 	s.flags(cmd)
-	c.flags(cmd)
+	c.flags(cmd, "plugins that fail keep no machine, and machines that do not answer leave as they are")
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "all machines: the cluster ends")
 	c.output.flags(cmd, "text")
 	return cmd
@@ -71,6 +75,10 @@ func (a *app) deleteMachines(ctx context.Context, s *clusterFlags, c *engineFlag
 	return a.withStore(func(st *store.Store) error {
 		r, err := cluster.Delete(ctx, a.clusterOptions(st, c, a.clusterProgress()), f, addresses)
 		if err != nil {
+			if errors.Is(err, cluster.ErrPartly) && len(addresses) == 0 {
+				printf(a.Out, "%d machines are as they were before.\n", r.Ran)
+				return incompleteError{advise(err, "The same command goes on once the others answer; where they never will, remove the directory "+filepath.Join(a.clusterState(), f.Cluster.Name))}
+			}
 			if errors.Is(err, cluster.ErrPartly) {
 				printf(a.Out, "%d machines are as they were before.\n", r.Ran)
 				return incompleteError{advise(err, "The machines that stay still know those that left: sealer apply -f Clusterfile with the machines that stay mends that")}
@@ -89,6 +97,9 @@ func (a *app) deleteMachines(ctx context.Context, s *clusterFlags, c *engineFlag
 			}
 		}
 		printf(a.Out, "%d machines are as they were before.\n", r.Ran)
+		for _, address := range r.Lost {
+			printf(a.Out, "%s did not answer and has left as it is. When it is back: sealer delete -c %s -n %s\n", address, f.Cluster.Name, address)
+		}
 		return nil
 	})
 }

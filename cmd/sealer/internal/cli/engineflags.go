@@ -27,14 +27,25 @@ type engineFlags struct {
 	app                       appFlags
 }
 
-func (c *engineFlags) flags(cmd *cobra.Command) {
+// flags adds them; force says what --force does.
+func (c *engineFlags) flags(cmd *cobra.Command, force string) {
 	f := cmd.Flags()
 	f.BoolVarP(&c.yes, "yes", "y", false, "do not ask before the first change")
 	f.BoolVar(&c.dryRun, "dry-run", false, "print the plan and change nothing")
-	f.BoolVar(&c.force, "force", false, "replace files in the way that sealer did not make; delete puts them back")
+	f.BoolVar(&c.force, "force", false, force)
 	c.reachFlags.flags(cmd)
 	f.StringSliceVar(&c.skip, "skip-check", nil, "leave out this preflight `check`; its failure names it")
 	c.machineFlag(cmd)
+}
+
+// makes adds the flags of the commands that make a cluster or a part of it.
+// kubeconfig is what --kubeconfig means besides.
+func (c *engineFlags) makes(cmd *cobra.Command, s *clusterFlags, kubeconfig string) {
+	s.flags(cmd)
+	c.flags(cmd, "replace files in the way that sealer did not make; delete puts them back")
+	cmd.Flags().BoolVar(&c.noProof, "no-proof", false, "do not prove at the end that all that runs came from the image")
+	cmd.Flags().StringVar(&c.kubeconfig, "kubeconfig", "", "write the kubeconfig to this `file`"+kubeconfig)
+	c.output.flags(cmd, "text")
 }
 
 // machineFlag adds the flag of tests.
@@ -45,11 +56,6 @@ func (o *preFlags) machineFlag(cmd *cobra.Command) { machineFlag(cmd, &o.machine
 func machineFlag(cmd *cobra.Command, dir *string) {
 	cmd.Flags().StringVar(dir, "machine", "", "the `directory` that stands for every machine, for tests")
 	_ = cmd.Flags().MarkHidden("machine") // it exists
-}
-
-// proofFlag adds the flag of the commands that end with a proof.
-func (c *engineFlags) proofFlag(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&c.noProof, "no-proof", false, "do not prove at the end that all that runs came from the image")
 }
 
 // clusterState is the directory that remembers clusters.

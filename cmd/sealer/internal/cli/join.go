@@ -36,11 +36,7 @@ workers side by side; the machines that are there only learn the new masters.
 			return a.joinMachines(cmd.Context(), &s, &c)
 		},
 	}
-	s.flags(cmd)
-	c.flags(cmd)
-	c.proofFlag(cmd)
-	cmd.Flags().StringVar(&c.kubeconfig, "kubeconfig", "", "write the kubeconfig to this `file`")
-	c.output.flags(cmd, "text")
+	c.makes(cmd, &s, "")
 	return cmd
 }
 

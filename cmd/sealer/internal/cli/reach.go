@@ -56,7 +56,7 @@ func (a *app) reach(ctx context.Context, f *spec.File, r *reachFlags, keep func(
 	if err != nil {
 		return nil, err
 	}
-	return fleet.Reach(ctx, nodes, r.options(a), spec.Sources{})
+	return fleet.Reach(ctx, nodes, r.options(a), spec.Sources{}, nil)
 }
 
 // reachHint is the advice about machines that could not be reached, or "" for
@@ -77,7 +77,7 @@ func reachHint(err error) string {
 	case errors.As(err, &noRoot):
 		return "Connect as root, or let the user become root in /etc/sudoers"
 	case errors.As(err, &unreachable):
-		return "Nothing was changed. Check that the machines run and that sshd answers there"
+		return "Nothing was changed. Check that the machines run and that sshd answers there; sealer delete -n ADDRESS --force takes one that is gone out of its cluster"
 	}
 	return ""
 }

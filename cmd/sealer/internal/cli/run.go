@@ -65,14 +65,10 @@ made: the images go to --registry, and this machine runs the start commands.
 			return a.apply(cmd.Context(), &s, &c)
 		},
 	}
-	s.flags(cmd)
+	c.makes(cmd, &s, "; of an application: the cluster that it goes onto")
 	s.verify.flag(cmd.Flags(), "use the image")
-	c.flags(cmd)
-	c.proofFlag(cmd)
 	cmd.Flags().StringVar(&c.plan, "plan", "", "write the plan of --dry-run to this `file`, for sealer apply --plan")
-	cmd.Flags().StringVar(&c.kubeconfig, "kubeconfig", "", "write the kubeconfig to this `file`; of an application: the cluster that it goes onto")
 	c.app.flags(cmd)
-	c.output.flags(cmd, "text")
 	return cmd
 }
 
@@ -100,13 +96,9 @@ changed since.
 			return a.apply(cmd.Context(), &s, &c)
 		},
 	}
-	s.flags(cmd)
+	c.makes(cmd, &s, "")
 	s.verify.flag(cmd.Flags(), "use the image")
-	c.flags(cmd)
-	c.proofFlag(cmd)
 	cmd.Flags().StringVar(&c.plan, "plan", "", "do what this `file` says, which --dry-run -o json has printed")
-	cmd.Flags().StringVar(&c.kubeconfig, "kubeconfig", "", "write the kubeconfig to this `file`")
-	c.output.flags(cmd, "text")
 	return cmd
 }
 
