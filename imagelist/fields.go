@@ -62,6 +62,7 @@ type walker struct {
 var silentKeys = map[string]bool{
 	"description": true, "openAPIV3Schema": true, "icon": true, "icons": true, "logo": true, "managedFields": true,
 	"imagePullSecrets": true, "customresourcedefinitions": true, "matchImages": true, "imagePullPolicy": true, "pullPolicy": true,
+	"storageConfig": true, // where a program writes
 }
 
 // embeddedKeys are fields of custom resources that hold a document: the values
@@ -136,6 +137,9 @@ func (w walker) listed(key string, n *yaml.Node, path string) {
 		return
 	}
 	v := get(n, "name")
+	if strings.HasSuffix(norm(key), "images") && w.copied(n, path) {
+		return
+	}
 	if !strings.HasSuffix(norm(key), "images") || !isScalar(v) || get(n, "image") != nil || !strings.Contains(v.Value, "/") {
 		return
 	}
@@ -195,6 +199,7 @@ func (w walker) fields(n *yaml.Node, path, key string, in inherited, depth int) 
 	skip := map[string]bool{}
 	w.named(n, path)
 	w.tagLists(n, path)
+	w.imported(n)
 	if !imageKey && (looksLikeContainer(es) || isContainerBlock(key, n)) {
 		w.runs(n, path)
 		skip["image"], skip["env"], skip["args"], skip["command"] = true, true, true, true

@@ -133,9 +133,11 @@ func (s *scanner) foreignDocument(p place, n *yaml.Node) {
 			s.addGap(pipelineGap, Gap{Subject: p.file, File: p.file})
 		}
 	case isCompose(n):
+		s.included(p, n)
 		s.composeFile(p, n)
-	case s.registryLists(p, n):
+	case s.registryLists(p, n), s.copyLists(p, n):
 	default:
+		s.included(p, n)
 		s.noteHelmRepos(n)
 		s.walkForeign(p, n)
 	}

@@ -36,6 +36,8 @@ func (s *scanner) podSpec(p place, spec *yaml.Node, path string, c Confidence) {
 func (s *scanner) container(p place, ct *yaml.Node, path string, c Confidence) {
 	if im := get(ct, "image"); isScalar(im) {
 		s.podImage(p, im, path+".image", "pod-spec", c)
+	} else if es := entries(im); len(es) == 1 && (es[0].value == nil || es[0].value.Tag == "!!null") { // image: {IMAGE}, a mark that is YAML too
+		s.gap(p, spot{im.Line, path + ".image", "{" + es[0].key + "}", ""}, placeholderGap, "")
 	}
 	s.containerSettings(p, ct, path)
 }

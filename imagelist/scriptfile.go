@@ -66,7 +66,7 @@ func (s *scanner) scriptFile(p place, text string) {
 		}
 	}
 	s.lines(p, text)
-	s.variableReferences(p, sh)
+	s.variableReferences(p, sh, lists)
 }
 
 // pullsImages reports whether a text is a command that pulls an image.

@@ -61,6 +61,7 @@ var imagePrograms = wordSet("ctr crictl docker nerdctl podman skopeo crane regct
 // or saves images. It returns the variables of loops all of whose words are known.
 func (s *scanner) imageLists(p place, sh *shellReader) (known map[string]bool) {
 	arrays, loops, used := map[string][]word{}, map[string][]word{}, map[string]bool{}
+	var patterns []string
 	for _, a := range sh.arrays {
 		arrays[a.name] = append(arrays[a.name], a.words...)
 	}
@@ -81,12 +82,20 @@ func (s *scanner) imageLists(p place, sh *shellReader) (known map[string]bool) {
 		for _, w := range words[1:] {
 			if m := variableUse.FindStringSubmatch(strings.TrimPrefix(w.text, "docker://")); m != nil {
 				used[m[1]] = true
+			} else if all := eachOf(w, loops); len(all) > 0 && s.imageWords(p, all, true, true) {
+				patterns = append(patterns, w.text)
 			} else if m := arrayUse.FindStringSubmatch(w.text); m != nil {
 				used[m[1]] = true
 			}
 		}
 	}
 	known = map[string]bool{}
+	for _, text := range patterns {
+		known[text] = true
+		for _, m := range shellVariable.FindAllStringSubmatch(text, -1) {
+			known[m[1]+m[4]] = true
+		}
+	}
 	for _, lists := range []map[string][]word{loops, arrays} {
 		for _, name := range slices.Sorted(maps.Keys(lists)) {
 			if s.imageWords(p, lists[name], speaksOfImages(name), used[name]) && used[name] {
@@ -101,8 +110,28 @@ func (s *scanner) imageLists(p place, sh *shellReader) (known map[string]bool) {
 func goesThrough(cmd shellCommand, lists map[string]bool) bool {
 	return slices.ContainsFunc(cmd.words, func(w word) bool {
 		m := variableUse.FindStringSubmatch(strings.TrimPrefix(w.text, "docker://"))
-		return m != nil && lists[m[1]]
+		return m != nil && lists[m[1]] || lists[w.text]
 	})
+}
+
+// maxPattern bounds the words that a loop makes of one.
+const maxPattern = 1000
+
+// eachOf are the words that a loop makes of one that has its variable and more:
+// acme/lab-$part:v1. There are none where a part is not known.
+func eachOf(w word, loops map[string][]word) (out []word) {
+	marks := shellVariable.FindAllStringSubmatch(w.text, -1)
+	if !w.dynamic || len(marks) != 1 || marks[0][0] == w.text || strings.Contains(w.text, "$(") {
+		return nil
+	}
+	name := marks[0][1] + marks[0][4]
+	for _, part := range loops[name] {
+		if part.dynamic || len(out) >= maxPattern {
+			return nil
+		}
+		out = append(out, word{text: strings.ReplaceAll(w.text, marks[0][0], part.text), line: w.line})
+	}
+	return out
 }
 
 // unwrapped takes away the programs that run the rest of their words as a
@@ -180,8 +209,8 @@ var variableGap = cause{Doubtful, "script-variable", "an image with a variable w
 	"add those that the cluster pulls to manifests/imageList, " + declare}
 
 // variableReferences tells of the references of a script whose variables have no
-// value in it.
-func (s *scanner) variableReferences(p place, sh *shellReader) {
+// value in it. known are the variables of loops that are read.
+func (s *scanner) variableReferences(p place, sh *shellReader, known map[string]bool) {
 	n, count := 0, 0
 	var at spot
 	for l := range strings.Lines(sh.text) {
@@ -196,7 +225,13 @@ func (s *scanner) variableReferences(p place, sh *shellReader) {
 				continue
 			}
 			told := func(g Gap) bool { return g.File == p.file && g.Line == n }
-			if filled := substitute(text, sh.vars); !strings.Contains(filled, "$") || slices.ContainsFunc(s.res.Gaps, told) {
+			filled := shellVariable.ReplaceAllStringFunc(substitute(text, sh.vars), func(mark string) string {
+				if m := shellVariable.FindStringSubmatch(mark); known[m[1]+m[4]] {
+					return m[1] + m[4] // of a loop that is read
+				}
+				return mark
+			})
+			if !strings.Contains(filled, "$") || slices.ContainsFunc(s.res.Gaps, told) {
 				continue
 			}
 			if count++; count == 1 {

@@ -84,7 +84,7 @@ func (st *starter) script(c Command, name string, depth int) {
 	if name != "" {
 		p := place{file: name, object: "command", limit: st.limit}
 		in.lists = st.s.imageLists(p, sh)
-		defer st.s.variableReferences(p, sh)
+		defer st.s.variableReferences(p, sh, in.lists)
 	}
 	for i, cmd := range commands {
 		if name != "" {

@@ -13,6 +13,9 @@ func isPlaceholder(s string) bool {
 	if strings.ContainsAny(s, "{}$<>%+()") || strings.Contains(s, actionMark) || strings.Contains(s, "[[") {
 		return true
 	}
+	if strings.HasPrefix(s, "ko://") { // an import path, for which ko puts the image that it built
+		return true
+	}
 	if strings.HasPrefix(s, "@") || strings.Contains(s, ":@") || markedWord.MatchString(s) {
 		return true
 	}
