@@ -111,6 +111,9 @@ func commitDocument(t testing.TB, s *store.Store, base *store.Image, doc *tree.D
 		}
 		refs = append(refs, r)
 	}
+	if d, err = s.WriteTop(t.Context(), []ocispec.Descriptor{d}, nil); err != nil {
+		t.Fatal(err)
+	}
 	if err := s.Commit(t.Context(), refs, d); err != nil {
 		t.Fatal(err)
 	}

@@ -27,6 +27,7 @@ func BenchmarkMemory(b *testing.B) {
 		{name: "500 images, 2,000 blobs", images: 500, files: 100},
 		{name: "2,750 images, 11,000 blobs", images: 2750, files: 100},
 		{name: "1 image, 100,000 files", images: 1, files: 100_000},
+		{name: "15,000 images, 60,000 blobs", images: 15_000, files: 100}, // with blob manifests
 	} {
 		b.Run(strings.ReplaceAll(lab.name, " ", ""), func(b *testing.B) {
 			for range b.N {
