@@ -45,9 +45,17 @@ func New(c Config) (*Client, error) {
 		}
 		t.Certificates = []tls.Certificate{pair}
 	}
+	proxy := http.ProxyFromEnvironment
+	if c.Proxy != "" {
+		u, err := url.Parse(c.Proxy)
+		if err != nil {
+			return nil, errors.New("proxy-url: want a URL") // its error quotes a password
+		}
+		proxy = http.ProxyURL(u)
+	}
 	return &Client{server: c.Server, token: c.Token, http: &http.Client{
 		Timeout:       time.Minute,
-		Transport:     &http.Transport{TLSClientConfig: t, Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true},
+		Transport:     &http.Transport{TLSClientConfig: t, Proxy: proxy, ForceAttemptHTTP2: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
 }

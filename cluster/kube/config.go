@@ -1,12 +1,15 @@
 package kube
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -19,6 +22,7 @@ type Config struct {
 	ServerName string // in the server's certificate; empty is the host of Server
 	CA         []byte // PEM; empty means the system's authorities
 	Insecure   bool   // the server's certificate is not checked: the file says so
+	Proxy      string // URL; empty means that of the environment
 
 	Certificate, Key []byte // PEM, of the client; empty without
 	Token            string // bearer token; empty without
@@ -69,31 +73,74 @@ type user struct {
 
 // ReadConfig reads the current context of a kubeconfig file. The error names
 // every setting of it that is not supported, and never quotes a credential.
-func ReadConfig(name string) (Config, error) {
-	b, err := os.ReadFile(name)
-	if err != nil {
-		return Config{}, fmt.Errorf("read kubeconfig: %w", err)
+func ReadConfig(name string) (Config, error) { return ReadConfigs([]string{name}, "") }
+
+// ReadConfigs reads a context of several files, as kubectl does for KUBECONFIG: the
+// first of them that says something counts, and of several files one need not be
+// there. context is the name of the one that is wanted, "" for the current one.
+func ReadConfigs(names []string, context string) (Config, error) {
+	var all file
+	var missing error
+	read := 0
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		if errors.Is(err, fs.ErrNotExist) && len(names) > 1 {
+			missing = err
+			continue
+		}
+		if err != nil {
+			return Config{}, fmt.Errorf("read kubeconfig: %w", err)
+		}
+		f, err := parseFile(b, filepath.Dir(name))
+		if err != nil {
+			return Config{}, fmt.Errorf("kubeconfig %s: %w", name, err)
+		}
+		read++
+		all.CurrentContext = cmp.Or(all.CurrentContext, f.CurrentContext)
+		all.Clusters, all.Users, all.Contexts = append(all.Clusters, f.Clusters...), append(all.Users, f.Users...), append(all.Contexts, f.Contexts...)
 	}
-	c, err := parseConfig(b, filepath.Dir(name))
+	if read == 0 {
+		return Config{}, fmt.Errorf("read kubeconfig: %w", cmp.Or(missing, fs.ErrNotExist))
+	}
+	all.CurrentContext = cmp.Or(context, all.CurrentContext)
+	c, err := all.config()
 	if err != nil {
-		return Config{}, fmt.Errorf("kubeconfig %s: %w", name, err)
+		return Config{}, fmt.Errorf("kubeconfig %s: %w", strings.Join(names, string(filepath.ListSeparator)), err)
 	}
 	return c, nil
 }
 
-// parseConfig reads a kubeconfig file; dir is where the files that it names by
-// relative paths lie.
-func parseConfig(b []byte, dir string) (Config, error) {
+// parseFile reads a kubeconfig file. The files that it names by relative paths
+// are those of dir.
+func parseFile(b []byte, dir string) (file, error) {
 	var f file
 	if err := yaml.Unmarshal(b, &f); err != nil {
-		return Config{}, errors.New("it is not the YAML of a kubeconfig file") // the decoder's error quotes values
+		return file{}, errors.New("it is not the YAML of a kubeconfig file") // the decoder's error quotes values
 	}
+	in := func(names ...*string) {
+		for _, name := range names {
+			if *name != "" && !filepath.IsAbs(*name) {
+				*name = filepath.Join(dir, *name)
+			}
+		}
+	}
+	for i := range f.Clusters {
+		in(&f.Clusters[i].Cluster.CAFile)
+	}
+	for i := range f.Users {
+		in(&f.Users[i].User.CertificateFile, &f.Users[i].User.KeyFile, &f.Users[i].User.TokenFile)
+	}
+	return f, nil
+}
+
+// config is the current context, with the files that it names read.
+func (f *file) config() (Config, error) {
 	cl, us, err := f.current()
 	if err != nil {
 		return Config{}, err
 	}
-	c := Config{Server: strings.TrimRight(cl.Server, "/"), ServerName: cl.Name, Insecure: cl.Insecure, Token: us.Token}
-	errs := []error{checkServer(c.Server), cl.unsupported(), us.unsupported()}
+	c := Config{Server: strings.TrimRight(cl.Server, "/"), ServerName: cl.Name, Insecure: cl.Insecure, Proxy: cl.Proxy, Token: us.Token}
+	errs := []error{checkServer(c.Server), checkProxy(c.Proxy), us.unsupported()}
 	for _, from := range []struct {
 		to   *[]byte
 		data []byte
@@ -101,12 +148,12 @@ func parseConfig(b []byte, dir string) (Config, error) {
 	}{
 		{&c.CA, cl.CA, cl.CAFile}, {&c.Certificate, us.Certificate, us.CertificateFile}, {&c.Key, us.Key, us.KeyFile},
 	} {
-		data, err := content(from.data, from.file, dir)
+		data, err := content(from.data, from.file)
 		*from.to = data
 		errs = append(errs, err)
 	}
 	if us.TokenFile != "" && us.Token == "" {
-		token, err := content(nil, us.TokenFile, dir)
+		token, err := content(nil, us.TokenFile)
 		c.Token = strings.TrimSpace(string(token))
 		errs = append(errs, err)
 	}
@@ -130,12 +177,12 @@ func (f *file) current() (cl cluster, us user, err error) {
 		if c.Name != name {
 			continue
 		}
-		for _, k := range f.Clusters {
+		for _, k := range slices.Backward(f.Clusters) { // the first counts
 			if k.Name == c.Context.Cluster {
 				cl = k.Cluster
 			}
 		}
-		for _, u := range f.Users {
+		for _, u := range slices.Backward(f.Users) {
 			if u.Name == c.Context.User {
 				us = u.User
 			}
@@ -148,7 +195,11 @@ func (f *file) current() (cl cluster, us user, err error) {
 	if name == "" {
 		return cl, us, errors.New("no current-context")
 	}
-	return cl, us, fmt.Errorf("the current context %q is not in it", name)
+	var there []string
+	for _, c := range f.Contexts {
+		there = append(there, c.Name)
+	}
+	return cl, us, fmt.Errorf("the context %q is not in it; there are: %s", name, strings.Join(there, ", "))
 }
 
 func checkServer(server string) error {
@@ -162,9 +213,13 @@ func checkServer(server string) error {
 	return nil
 }
 
-func (c cluster) unsupported() error {
-	if c.Proxy != "" {
-		return errors.New("proxy-url is not supported: set HTTPS_PROXY")
+func checkProxy(proxy string) error {
+	if proxy == "" {
+		return nil
+	}
+	u, err := url.Parse(proxy)
+	if err != nil || u.Host == "" || !slices.Contains([]string{"http", "https", "socks5"}, u.Scheme) {
+		return errors.New("proxy-url: want http://, https:// or socks5://HOST:PORT")
 	}
 	return nil
 }
@@ -181,12 +236,9 @@ func (u user) unsupported() error {
 }
 
 // content returns data, or else the content of the file name.
-func content(data []byte, name, dir string) ([]byte, error) {
+func content(data []byte, name string) ([]byte, error) {
 	if len(data) > 0 || name == "" {
 		return data, nil
-	}
-	if !filepath.IsAbs(name) {
-		name = filepath.Join(dir, name)
 	}
 	return os.ReadFile(name)
 }

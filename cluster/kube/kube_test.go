@@ -46,17 +46,48 @@ func TestReadConfig(t *testing.T) {
 	}
 }
 
+// Of several files the first that says something counts, and paths are those of
+// the file that names them.
+func TestReadConfigs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	files := map[string]string{
+		"first/config": "current-context: mine\nusers: [{name: admin, user: {tokenFile: token}}]\n" +
+			"contexts: [{name: mine, context: {cluster: ours, user: admin}}]\n",
+		"first/token": "FIRST\n", "second/config": valid, "second/ca.pem": "CA",
+	}
+	for name, text := range files {
+		name = filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names := []string{filepath.Join(dir, "none"), filepath.Join(dir, "first/config"), filepath.Join(dir, "second/config")}
+	for context, want := range map[string]Config{
+		"":  {Server: "https://10.0.0.1:6443", ServerName: "api", CA: []byte("CA"), Token: "FIRST"},
+		"a": {Server: "https://other:6443"},
+	} {
+		got, err := ReadConfigs(names, context)
+		if d := cmp.Diff(want, got); err != nil || d != "" {
+			t.Errorf("context %q: %v\n%s", context, err, d)
+		}
+	}
+	if _, err := ReadConfigs(names[:1], ""); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("one file that is not there: %v", err)
+	}
+}
+
 func TestReadConfigFaults(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ old, new, want string }{
-		{"current-context: b", "current-context: c", `current context "c" is not in it`},
+		{"current-context: b", "current-context: c", `the context "c" is not in it; there are: a, b`},
 		{"current-context: b", "", "no current-context"},
 		{"cluster: ours,", "cluster: none,", `cluster "none" has no server`},
 		{"https://10.0.0.1:6443/", "ftp://10.0.0.1", `scheme "ftp"`},
 		{"https://10.0.0.1:6443/", "10.0.0.1", "want https://HOST"},
 		{"https://10.0.0.1:6443/", "https://SECRET:SECRET@10.0.0.1", "want https://HOST"},
 		{"ca.pem", "absent.pem", "absent.pem"},
-		{"tls-server-name: api", "proxy-url: http://p", "set HTTPS_PROXY"},
+		{"tls-server-name: api", "proxy-url: ftp://SECRET@p", "want http://"},
 		{"token: SECRET", "exec: {command: SECRET}", "exec is not supported"},
 		{"token: SECRET", "username: u, password: SECRET", "username is not supported"},
 		{"token: SECRET", "auth-provider: {name: x}", "auth-provider is not supported"},
@@ -70,7 +101,11 @@ func TestReadConfigFaults(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "ca.pem"), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := parseConfig([]byte(strings.Replace(valid, c.old, c.new, 1)), dir)
+		name := filepath.Join(dir, "config")
+		if err := os.WriteFile(name, []byte(strings.Replace(valid, c.old, c.new, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := ReadConfig(name)
 		switch {
 		case err == nil || !strings.Contains(err.Error(), c.want):
 			t.Errorf("%s: error %v: want %q", c.new, err, c.want)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -142,18 +141,9 @@ func (a *app) proveKnown(ctx context.Context, pre *preFlags, out *output) error 
 
 // prove makes the proof that f asks for.
 func (a *app) prove(ctx context.Context, f checkFlags) (*proof.Report, error) {
-	file := f.kubeconfig
-	if file == "" {
-		file = os.Getenv("KUBECONFIG")
-	}
-	if file == "" {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return nil, err
-		}
-		file = home + "/.kube/config"
-	}
-	config, err := kube.ReadConfig(file)
+	files := kubeconfigs(f.kubeconfig)
+	file := strings.Join(files, string(filepath.ListSeparator))
+	config, err := kube.ReadConfigs(files, "")
 	if err != nil {
 		return nil, advise(err, "Name the cluster's file with: --kubeconfig FILE (on a master: /etc/kubernetes/admin.conf)")
 	}

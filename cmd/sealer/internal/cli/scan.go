@@ -77,6 +77,7 @@ type scanFlags struct {
 
 	cluster    bool
 	kubeconfig string
+	context    string
 	namespace  string
 	compare    string
 }
@@ -135,6 +136,7 @@ The file .sealerimages beside the Kubefile, or at PATH, decides over all rules:
 	fs.StringVar(&o.PrivateRegistry, "registry", "", "the private registry that the cluster pulls from")
 	fs.BoolVar(&f.cluster, "cluster", false, "scan a running cluster")
 	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "`file` that says where the cluster is (default KUBECONFIG, else ~/.kube/config)")
+	fs.StringVar(&f.context, "context", "", "the `context` of the kubeconfig files (default the current one)")
 	fs.StringVarP(&f.namespace, "namespace", "n", "", "scan this `namespace` of the cluster only")
 	fs.StringVar(&f.compare, "compare", "", "print the images that this ClusterImage has not inside, and exit with 3 if there are any")
 	f.registry.add(fs)
@@ -149,8 +151,8 @@ func (a *app) runScan(ctx context.Context, f *scanFlags, args []string) error {
 	switch {
 	case f.cluster == (len(args) > 0):
 		return usagef("want one PATH, IMAGE or -, or --cluster")
-	case !f.cluster && (f.kubeconfig != "" || f.namespace != ""):
-		return usagef("--kubeconfig and --namespace are for --cluster")
+	case !f.cluster && (f.kubeconfig != "" || f.context != "" || f.namespace != ""):
+		return usagef("--kubeconfig, --context and --namespace are for --cluster")
 	}
 	var why ref.Reference
 	if f.why != "" {

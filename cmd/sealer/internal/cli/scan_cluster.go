@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/clusterimage/sealer/build"
 	"github.com/clusterimage/sealer/cluster/kube"
@@ -18,9 +19,9 @@ import (
 
 // findRunning scans the cluster that a kubeconfig file names.
 func (f *scanFlags) findRunning(ctx context.Context) (*imagelist.Result, error) {
-	c, err := kube.ReadConfig(kubeconfig(f.kubeconfig))
+	c, err := kube.ReadConfigs(kubeconfigs(f.kubeconfig), f.context)
 	if err != nil {
-		return nil, advise(err, "Name the file with --kubeconfig FILE")
+		return nil, advise(err, "Name the file with --kubeconfig FILE, and one of its contexts with --context NAME")
 	}
 	client, err := kube.New(c)
 	if err != nil {
@@ -38,20 +39,20 @@ func (f *scanFlags) findRunning(ctx context.Context) (*imagelist.Result, error) 
 	return found, err
 }
 
-// kubeconfig finds the file as kubectl does, but of a list in KUBECONFIG only
-// the first.
-func kubeconfig(flag string) string {
+// kubeconfigs finds the files as kubectl does.
+func kubeconfigs(flag string) []string {
 	if flag != "" {
-		return flag
+		return []string{flag}
 	}
-	if list := filepath.SplitList(os.Getenv("KUBECONFIG")); len(list) > 0 {
-		return list[0]
+	list := slices.DeleteFunc(filepath.SplitList(os.Getenv("KUBECONFIG")), func(name string) bool { return name == "" })
+	if len(list) > 0 {
+		return list
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "config"
+		return []string{"config"}
 	}
-	return filepath.Join(home, ".kube", "config")
+	return []string{filepath.Join(home, ".kube", "config")}
 }
 
 // findInput scans the objects on standard input.
