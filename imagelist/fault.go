@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/clusterimage/sealer/registry/ref"
 )
@@ -43,6 +44,36 @@ func (s *scanner) fault(f fault) {
 
 func (s *scanner) warn(format string, args ...any) {
 	s.res.Warnings = append(s.res.Warnings, fmt.Sprintf(format, args...))
+}
+
+// maxNamed bounds the files that a warning names beside the first.
+const maxNamed = 3
+
+// joinWarnings makes one line of the warnings that say the same of several files,
+// which are sorted.
+func joinWarnings(list []string) (out []string) {
+	more := map[string][]string{} // text to the files
+	for _, w := range list {
+		file, text, ok := strings.Cut(w, ": ")
+		if !ok {
+			text = w
+		}
+		if more[text] = append(more[text], file); len(more[text]) == 1 {
+			out = append(out, w)
+		}
+	}
+	for i, w := range out {
+		_, text, _ := strings.Cut(w, ": ")
+		if files := more[text]; len(files) > 1 {
+			n, dots := len(files)-1, ""
+			files = files[1:]
+			if n > maxNamed {
+				files, dots = files[:maxNamed], ", …"
+			}
+			out[i] = fmt.Sprintf("%s (and %d more: %s%s)", w, n, strings.Join(files, ", "), dots)
+		}
+	}
+	return out
 }
 
 func (s *scanner) err() error {

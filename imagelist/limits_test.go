@@ -49,3 +49,13 @@ func TestListLineLimit(t *testing.T) {
 		t.Errorf("lines and their lengths (-want +got):\n%s", diff)
 	}
 }
+
+// Warnings that say the same of several files are one line.
+func TestJoinWarnings(t *testing.T) {
+	t.Parallel()
+	got := joinWarnings([]string{"a: x", "a: y", "b: x", "c: x", "d: x", "e: x", "no file", "other text"})
+	want := []string{"a: x (and 4 more: b, c, d, …)", "a: y", "no file", "other text"}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}

@@ -89,7 +89,7 @@ type Result struct {
 	Found    []Finding
 	Rejected []Finding
 	Gaps     []Gap // one for each cause, open ones first
-	// Warnings are one line each, with the file that they are about.
+	// Warnings are one line for each cause, with the files that they are about.
 	Warnings []string
 	// Charts are the charts that were read, in the order of their paths.
 	Charts []Chart
@@ -206,7 +206,7 @@ func (r *Result) sort() {
 	r.Rejected = slices.CompactFunc(r.Rejected, func(a, b Finding) bool { return byPlace(a, b) == 0 })
 	r.Gaps = joinGaps(r.Gaps)
 	slices.Sort(r.Warnings)
-	r.Warnings = slices.Compact(r.Warnings)
+	r.Warnings = joinWarnings(slices.Compact(r.Warnings))
 	slices.SortFunc(r.Additions, func(a, b Addition) int { return cmp.Compare(a.Path, b.Path) })
 	slices.SortFunc(r.Charts, func(a, b Chart) int { return cmp.Compare(a.Path, b.Path) })
 }
