@@ -121,10 +121,14 @@ bench-resume: ## a blob of 1 GiB over a link that is cut every 100 MB, the build
 bench-mirror: ## mirroring beside the floor and the peers, on loopback and at 30 ms (root; takes long)
 	@bash registry/mirror/bench.sh
 
-bench-travel: ## requests, bytes, memory and disk of pushes and pulls, by a counting registry (1 to 2,750 images; 20 minutes)
+bench-travel: programs ## requests, bytes, memory, disk and times of pushes, pulls, saves and loads (1 to 2,750 images; 20 minutes; BENCH_JSON=FILE for lines of JSON)
 	$(GO) test ./transfer -run '^$$' -bench 'Travel|Blobs' -benchtime 1x
-	$(GO) build -trimpath -ldflags "-s -w" -o bin/sealer ./cmd/sealer
 	SEALER=$(CURDIR)/bin/sealer $(GO) test ./cmd/sealer -run '^$$' -bench 'Memory' -benchtime 1x -timeout 60m
+	python3 transfer/bench.py bin/sealer bin/upstream
+
+.PHONY: clients
+clients: ## cosign, crane, regctl, oras and skopeo with our images and signatures, between three registries; readers of SBOMs (installs what it needs)
+	@bash .ci/clients/run
 
 .PHONY: bench-all
 bench-all: ## all of these but the longest, how cost grows, and docs/performance.md out of it (30 minutes on two idle processors; ONLY=version,serve for some parts, QUICK=1 to try it)

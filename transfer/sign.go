@@ -13,9 +13,11 @@ import (
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
+	"github.com/clusterimage/sealer/registry/mirror"
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/remote"
 	"github.com/clusterimage/sealer/registry/sign"
+	"github.com/clusterimage/sealer/registry/tree"
 	"github.com/clusterimage/sealer/store"
 )
 
@@ -79,12 +81,49 @@ func Sign(ctx context.Context, s *store.Store, c *remote.Client, key *sign.Signe
 		err = c.Push(ctx, s, top, at, remote.PushOptions{})
 	}
 	if err == nil {
+		err = listReferrer(ctx, s, c, to, desc.Digest, content)
+	}
+	if err == nil {
 		err = s.AddSignatures(ctx, desc.Digest, []sign.Signature{made})
 	}
 	if err != nil {
 		return fail(err)
 	}
 	return nil
+}
+
+// listReferrer adds the artifact with the manifest b to the referrers tag of subject,
+// where the registry of to does not list referrers itself: clients find it by that
+// tag. Source: OCI distribution specification 1.1, "Pushing Manifests with Subject".
+func listReferrer(ctx context.Context, s *store.Store, c *remote.Client, to ref.Reference, subject digest.Digest, b []byte) error {
+	at := ref.Reference{Registry: to.Registry, Repository: to.Repository, Digest: subject}
+	_, supported, err := c.Referrers(ctx, at)
+	if supported || err != nil {
+		return err
+	}
+	at.Tag, at.Digest = tree.AttachmentTag(subject), ""
+	var old ocispec.Index
+	_, content, err := c.Manifest(ctx, at)
+	if err == nil {
+		err = json.Unmarshal(content, &old)
+	}
+	if err != nil && !errors.Is(err, remote.ErrNotFound) {
+		return fmt.Errorf("referrers %s: %w", at, err)
+	}
+	entry, err := mirror.ReferrerOf(subject, ocispec.MediaTypeImageManifest, b)
+	if err != nil {
+		return err
+	}
+	entries := slices.DeleteFunc(old.Manifests, func(d ocispec.Descriptor) bool { return d.Digest == entry.Digest })
+	desc, content, err := mirror.ReferrersIndex(append(entries, entry))
+	if err != nil {
+		return err
+	}
+	err = s.PutBlob(ctx, desc, func(w io.Writer) error { _, err := w.Write(content); return err })
+	if err != nil {
+		return err
+	}
+	return c.Push(ctx, s, desc, at, remote.PushOptions{Sparse: true})
 }
 
 // SignHere makes a signature of the image nameOrID that the store keeps: Save writes

@@ -95,20 +95,23 @@ func (w *walk) judge(ctx context.Context, content *Content) error {
 }
 
 // Signatures returns cosign's signatures of the manifest or index d of r's
-// repository: those under its tag, else those that name d as their subject. There
-// are none where the registry has neither.
+// repository: those under its tag, else those that name d as their subject, as the
+// registry or the referrers tag lists them. There are none where it has neither.
 func (c *Client) Signatures(ctx context.Context, r ref.Reference, d digest.Digest) ([]sign.Signature, error) {
 	list, err := c.TaggedSignatures(ctx, r, d)
 	if list != nil || err != nil {
 		return list, err
 	}
 	at := ref.Reference{Registry: r.Registry, Repository: r.Repository, Digest: d}
-	referrers, _, err := c.Referrers(ctx, at)
+	referrers, supported, err := c.Referrers(ctx, at)
+	if err == nil && !supported {
+		referrers, err = c.taggedReferrers(ctx, at)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("signatures of %s: %w", d, err)
 	}
 	for _, m := range referrers {
-		if m.ArtifactType != sign.ArtifactType || len(list) >= maxSignatures {
+		if m.ArtifactType != sign.ArtifactType && !sign.IsBundle(m.ArtifactType) || len(list) >= maxSignatures {
 			continue
 		}
 		at.Digest = m.Digest
@@ -162,12 +165,21 @@ func signaturesOf(manifest []byte, blob func(ocispec.Descriptor) ([]byte, error)
 	}
 	var out []sign.Signature
 	for _, l := range m.Layers {
-		if l.MediaType != sign.MediaTypePayload || l.Size > maxPayload {
+		bundle := sign.IsBundle(l.MediaType)
+		if l.MediaType != sign.MediaTypePayload && !bundle || l.Size > maxPayload {
 			continue
 		}
 		b, err := blob(l)
 		if err != nil {
 			return nil, err
+		}
+		if bundle {
+			more, err := sign.ParseBundle(b)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, more...)
+			continue
 		}
 		out = append(out, sign.Signature{Payload: b, Signature: l.Annotations[sign.Annotation]})
 	}

@@ -86,3 +86,22 @@ func (c *Client) referrers(ctx context.Context, t target, r ref.Reference) ([]oc
 	}
 	return idx.Manifests, true, nil
 }
+
+// taggedReferrers returns the entries of the referrers tag of r's digest: OCI
+// distribution specification 1.1, "Referrers Tag Schema", for registries that have no
+// API. There are none where there is no such tag.
+func (c *Client) taggedReferrers(ctx context.Context, r ref.Reference) ([]ocispec.Descriptor, error) {
+	r.Tag, r.Digest = strings.Replace(r.Digest.String(), ":", "-", 1), ""
+	_, b, err := c.Manifest(ctx, r)
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var idx ocispec.Index
+	if err := json.Unmarshal(b, &idx); err != nil {
+		return nil, fmt.Errorf("referrers %s: %w", r, err)
+	}
+	return idx.Manifests, nil
+}

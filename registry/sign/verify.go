@@ -21,7 +21,8 @@ import (
 var ErrSignature = errors.New("no valid signature")
 
 // A Signature is one of an image: a payload that names the image's digest, and the
-// signature of these bytes.
+// signature of these bytes. The payload is cosign's "simple signing" document or, of
+// a bundle, the pre-authentication encoding of a statement.
 type Signature struct {
 	Payload   []byte `json:"payload"`
 	Signature string `json:"signature"` // base64
@@ -86,6 +87,9 @@ func (v *Verifier) Check(s Signature, d digest.Digest) error {
 	}
 	if !v.signed(s.Payload, sig) {
 		return fmt.Errorf("%w: it is another key's, or the content was changed", ErrSignature)
+	}
+	if strings.HasPrefix(string(s.Payload), paePrefix) {
+		return checkStatement(s.Payload, d)
 	}
 	var p payload
 	if err := json.Unmarshal(s.Payload, &p); err != nil {
