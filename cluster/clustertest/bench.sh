@@ -2,16 +2,6 @@
 # by run. Each result is a line with its goal.
 # shellcheck shell=bash disable=SC2154
 
-# median prints the middle of its arguments.
-median() { printf '%s\n' "$@" | sort -n | awk '{a[NR] = $1} END {print a[int((NR + 1) / 2)]}'; }
-
-# goal WHAT MEASURED LIMIT UNIT: a line of the report at the end
-goal() {
-  local word
-  word=$(awk -v a="$2" -v b="$3" 'BEGIN {print a <= b ? "reached" : "NOT REACHED"}')
-  printf '%-72s %8s %-5s goal <= %s: %s\n' "$1" "$2" "$4" "$3" "$word" | tee -a "$LAB/goals"
-}
-
 bench_forget() { # bench_forget NODE...: other machines get their addresses
   local n
   for n; do

@@ -24,3 +24,12 @@ seconds() { # seconds COMMAND...: runs it; its time goes to $took
   took=$(printf '%.1f' "$(echo "$(date +%s.%N) - $from" | bc)")
   return $status
 }
+# median prints the middle of its arguments.
+median() { printf '%s\n' "$@" | sort -n | awk '{a[NR] = $1} END {print a[int((NR + 1) / 2)]}'; }
+
+# goal WHAT MEASURED LIMIT UNIT: a line of the report at the end
+goal() {
+  local word
+  word=$(awk -v a="$2" -v b="$3" 'BEGIN {print a <= b ? "reached" : "NOT REACHED"}')
+  printf '%-72s %8s %-5s goal <= %s: %s\n' "$1" "$2" "$4" "$3" "$word" | tee -a "$LAB/goals"
+}
