@@ -231,7 +231,7 @@ func settingsIn(v pair) (out []pair) {
 // space inside, as a list of references is, not a sentence.
 func listOfImages(s string) bool {
 	for _, w := range listSeparators.Split(strings.TrimSpace(s), -1) {
-		if !strings.ContainsAny(w, "/:") {
+		if !strings.ContainsAny(w, "/:") || strings.HasSuffix(w, ":") {
 			return false
 		}
 	}

@@ -36,7 +36,7 @@ func (st *starter) pull(at Command, cmd shellCommand) {
 		r := judge("image", w.text).ref
 		if cmd.words[i].text == "pull" && j == len(words)-1 {
 			r, _ = ref.Parse(w.text) // redis is one, where an image is all that may stand
-		} else if !strings.Contains(w.text, "/") || strings.HasPrefix(w.text, "/") {
+		} else if !strings.Contains(w.text, "/") || noImage("", w.text) != "" {
 			continue
 		}
 		if !w.dynamic && r.Repository != "" {

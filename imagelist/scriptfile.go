@@ -1,7 +1,9 @@
 package imagelist
 
 import (
+	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -19,7 +21,7 @@ var elsewherePulls = wordSet("push tag build buildx save load import export rmi 
 // that variables name.
 func (s *scanner) scriptFile(p place, text string) {
 	st := &starter{s: s, rootfs: s.rootfs(), limit: p.limit}
-	sh := readShell(text, nil)
+	sh := readShell(text, s.sourced(p.file, text))
 	var named []pair
 	for _, a := range sh.assigned {
 		s.wordsOfList(p, shellCommand{words: []word{{text: a.value}}, line: a.line})
@@ -41,6 +43,9 @@ func (s *scanner) scriptFile(p place, text string) {
 		cmd.before = sh.out[:i]
 		switch program := path.Base(words[0].text); {
 		case pullers[program]:
+			if copiesOnlyThen(cmd) {
+				st.tellPull(at, cmd)
+			}
 			if slices.ContainsFunc(words[1:], func(w word) bool { return elsewherePulls[w.text] }) {
 				continue
 			}
@@ -49,8 +54,10 @@ func (s *scanner) scriptFile(p place, text string) {
 			}
 		case program == "xargs" || program == "parallel":
 			if slices.ContainsFunc(words, func(w word) bool { return pullers[path.Base(w.text)] }) && slices.ContainsFunc(words, func(w word) bool { return w.text == "pull" }) {
-				s.addGap(cause{Doubtful, pullGap.rule, pullGap.reason, pullGap.remedy}, Gap{Subject: at.subject(), File: at.File, Line: at.Line, Text: shorten(cmd.String())})
+				st.tellPull(at, cmd)
 			}
+		case copiesOnlyThen(cmd):
+			st.tellPull(at, cmd)
 		case program == "kubectl" || program == "oc":
 			st.kubectl(commandPlace{at: at, script: p.file, dirs: []string{path.Dir(p.file), "."}}, cmd)
 		case program == "helm" && len(words) > 4 && words[1].text == "repo" && words[2].text == "add":
@@ -67,6 +74,46 @@ func (s *scanner) scriptFile(p place, text string) {
 	}
 	s.lines(p, text)
 	s.variableReferences(p, sh, lists)
+}
+
+// tellPull tells of a command of a script whose images are known only when it runs.
+func (st *starter) tellPull(at Command, cmd shellCommand) {
+	st.s.addGap(cause{Doubtful, pullGap.rule, pullGap.reason, pullGap.remedy},
+		Gap{Subject: at.subject(), File: at.File, Line: at.Line, Text: shorten(cmd.String())})
+}
+
+// copiesOnlyThen reports whether a command copies images that are not plain to see:
+// all of a release or a catalog, or one whose name is a variable.
+func copiesOnlyThen(cmd shellCommand) bool {
+	has := func(text string) bool {
+		return slices.ContainsFunc(cmd.words, func(w word) bool { return w.text == text })
+	}
+	switch path.Base(cmd.words[0].text) {
+	case "oc", "oc-mirror":
+		return has("adm") && has("mirror") && (has("release") || has("catalog"))
+	case "docker":
+		return has("imagetools") && has("create") && cmd.words[len(cmd.words)-1].dynamic
+	}
+	return false
+}
+
+// sources is a line of a script that takes in a file: source NAME, or . NAME.
+var sources = regexp.MustCompile(`(?m)^\s*(?:source|\.)\s+["']?(?:\$\{?[A-Za-z_][A-Za-z0-9_]*\}?/)?([A-Za-z0-9._/-]+)["']?`)
+
+// sourced are the variables that a script has from the files that it takes in, as
+// far as those lie here: in its directory, or relative to it.
+func (s *scanner) sourced(file, text string) map[string]string {
+	vars := map[string]string{}
+	for _, m := range sources.FindAllStringSubmatch(text, -1) {
+		if path.IsAbs(m[1]) {
+			continue
+		}
+		data, err := readLimited(s.fsys, path.Join(path.Dir(file), m[1]), maxScript)
+		if err == nil {
+			maps.Copy(vars, readShell(string(data), vars).vars)
+		}
+	}
+	return vars
 }
 
 // pullsImages reports whether a text is a command that pulls an image.
@@ -101,7 +148,10 @@ func (s *scanner) scriptText(p place, n *yaml.Node, field string) {
 // a registry, and all of the words of a list of nothing but references.
 func (s *scanner) wordsOfList(p place, cmd shellCommand) {
 	for _, w := range cmd.words {
-		if _, value, ok := strings.Cut(w.text, "="); ok {
+		if key, value, ok := strings.Cut(w.text, "="); ok {
+			if strings.HasPrefix(key, "--to") || strings.HasPrefix(key, "--dest") {
+				continue // where a copy goes
+			}
 			w.text = value // a flag, a setting
 		}
 		parts := strings.Fields(w.text)

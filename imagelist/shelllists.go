@@ -59,8 +59,9 @@ var imagePrograms = wordSet("ctr crictl docker nerdctl podman skopeo crane regct
 // imageLists takes the lists of a script whose words are images: arrays and loops
 // under a name that says so, and those that a loop gives to a program that pulls
 // or saves images. It returns the variables of loops all of whose words are known.
-func (s *scanner) imageLists(p place, sh *shellReader) (known map[string]bool) {
+func (s *scanner) imageLists(p place, sh *shellReader) map[string]bool {
 	arrays, loops, used := map[string][]word{}, map[string][]word{}, map[string]bool{}
+	through := map[string]string{} // the variable of a loop by the array that it goes through
 	var patterns []string
 	for _, a := range sh.arrays {
 		arrays[a.name] = append(arrays[a.name], a.words...)
@@ -68,11 +69,20 @@ func (s *scanner) imageLists(p place, sh *shellReader) (known map[string]bool) {
 	for _, cmd := range sh.out {
 		words := cmd.words
 		if len(words) > 3 && words[0].text == "for" && words[2].text == "in" {
+			name := words[1].text
 			for _, w := range words[3:] {
 				if m := arrayUse.FindStringSubmatch(w.text); m != nil {
-					loops[words[1].text] = append(loops[words[1].text], arrays[m[1]]...)
+					loops[name] = append(loops[name], arrays[m[1]]...)
+					through[m[1]] = name
 				} else {
-					loops[words[1].text] = append(loops[words[1].text], fieldsOf(w)...)
+					loops[name] = append(loops[name], fieldsOf(w)...)
+				}
+			}
+		}
+		if takesImages(words[0].text) {
+			for _, w := range words[1:] {
+				if all := eachOf(w, loops); len(all) > 0 && allHosted(all) && s.imageWords(p, all, true, true) {
+					patterns = append(patterns, w.text)
 				}
 			}
 		}
@@ -89,21 +99,54 @@ func (s *scanner) imageLists(p place, sh *shellReader) (known map[string]bool) {
 			}
 		}
 	}
-	known = map[string]bool{}
-	for _, text := range patterns {
-		known[text] = true
-		for _, m := range shellVariable.FindAllStringSubmatch(text, -1) {
-			known[m[1]+m[4]] = true
-		}
-	}
+	known, parts := s.patternsOfLoops(p, sh, patterns, loops, used)
 	for _, lists := range []map[string][]word{loops, arrays} {
 		for _, name := range slices.Sorted(maps.Keys(lists)) {
+			if parts[name] || parts[through[name]] {
+				continue
+			}
 			if s.imageWords(p, lists[name], speaksOfImages(name), used[name]) && used[name] {
 				known[name] = true
 			}
 		}
 	}
 	return known
+}
+
+// patternsOfLoops takes the images of the variables that programs pull and that a
+// loop makes of its own one: SOURCE="acme/$part:v1". known are the patterns that are
+// read and their variables, parts those that are no image by themselves.
+func (s *scanner) patternsOfLoops(p place, sh *shellReader, patterns []string, loops map[string][]word, used map[string]bool) (known, parts map[string]bool) {
+	known, parts = map[string]bool{}, map[string]bool{}
+	for _, a := range sh.assigned {
+		all := eachOf(word{text: a.value, line: a.line, dynamic: true}, loops)
+		if used[a.key] && len(all) > 0 && s.imageWords(p, all, true, true) {
+			patterns = append(patterns, a.value)
+			known[a.key] = true
+		}
+	}
+	for _, text := range patterns {
+		known[text] = true
+		for _, m := range shellVariable.FindAllStringSubmatch(text, -1) {
+			known[m[1]+m[4]] = true
+			parts[m[1]+m[4]] = !used[m[1]+m[4]]
+		}
+	}
+	return known, parts
+}
+
+// copyWords are words in names of functions that are given images.
+var copyWords = wordSet("image images img mirror pull copy sync save preload load import cache")
+
+func takesImages(function string) bool {
+	return !imagePrograms[function] && slices.ContainsFunc(words(function), func(w string) bool { return copyWords[w] })
+}
+
+func allHosted(all []word) bool {
+	return !slices.ContainsFunc(all, func(w word) bool {
+		_, ok := hosted(w.text)
+		return !ok
+	})
 }
 
 // goesThrough reports whether a command is for the images of a list that is known.

@@ -110,11 +110,20 @@ func noImage(key, value string) string {
 		return "a path"
 	case isFileName(value):
 		return "the name of a file"
+	case platformName.MatchString(value):
+		return "a platform"
+	case apiVersionName.MatchString(value):
+		return "a version of an API"
 	case !hasHost(value) && isPictureKey(key):
 		return "the key of a picture"
 	}
 	return ""
 }
+
+var (
+	platformName   = regexp.MustCompile(`^(linux|windows|darwin)/(amd64|arm64|arm|386|ppc64le|s390x|riscv64)(/v[0-9])?$`)
+	apiVersionName = regexp.MustCompile(`^[a-z0-9-]+(\.[a-z0-9-]+)+/v[0-9]+((alpha|beta)[0-9]+)?$`)
+)
 
 // fileEndings are the endings of names of files, which as tags are no
 // versions.
