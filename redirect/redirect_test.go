@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/clusterimage/sealer/redirect"
+	"github.com/clusterimage/sealer/redirect/redirecttest"
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/tree"
 )
@@ -58,7 +59,7 @@ func TestTargetIsServed(t *testing.T) {
 			t.Parallel()
 			path := file
 			if !strings.HasPrefix(file, "testdata") {
-				path = shared(t, file)
+				path = redirecttest.Shared(t, file)
 			}
 			all := images(t, path)
 			if len(all) < 20 {
@@ -265,7 +266,7 @@ func TestValidate(t *testing.T) {
 // run live on five versions of Kyverno.
 func TestPolicyIsTheMeasuredOne(t *testing.T) {
 	t.Parallel()
-	want, err := os.ReadFile(shared(t, "kyverno/policies/flat.yaml"))
+	want, err := os.ReadFile(redirecttest.Shared(t, "kyverno/policies/flat.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

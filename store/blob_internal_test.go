@@ -78,13 +78,7 @@ func TestBlobsOfAnIndex(t *testing.T) {
 func TestLikeBlob(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, t.TempDir())
-	if err := buildTest(t, s); err != nil {
-		t.Fatal(err)
-	}
-	img, err := s.Image(t.Context(), "app", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	img := builtImage(t, s)
 	like := img.Layers[0]
 	other := like
 	other.Descriptors = slices.Clone(like.Descriptors)
@@ -118,13 +112,7 @@ func TestLikeBlob(t *testing.T) {
 func TestPublishDirFails(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, t.TempDir())
-	if err := buildTest(t, s); err != nil {
-		t.Fatal(err)
-	}
-	img, err := s.Image(t.Context(), "app", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	img := builtImage(t, s)
 	lost := s.path("tmp", "lost")
 	if err := s.publishDir(t.Context(), lost, digest.FromString("new")); err == nil {
 		t.Error("a directory that is gone was published")

@@ -80,13 +80,7 @@ func TestMendLeavesSoundContent(t *testing.T) {
 func TestDropLayers(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, t.TempDir())
-	if err := buildTest(t, s); err != nil {
-		t.Fatal(err)
-	}
-	img, err := s.Image(t.Context(), "app", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	img := builtImage(t, s)
 	var paths []string
 	for _, id := range img.LayerIDs() {
 		paths = append(paths, s.LayerDir(id))
@@ -164,13 +158,7 @@ func TestSizesOfLayersThatAreThere(t *testing.T) {
 func TestMediaTypeOfAManifest(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, t.TempDir())
-	if err := buildTest(t, s); err != nil {
-		t.Fatal(err)
-	}
-	img, err := s.Image(t.Context(), "app", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	img := builtImage(t, s)
 	for says, good := range map[string]bool{"": true, ocispec.MediaTypeImageManifest: true, ocispec.MediaTypeImageIndex: false} {
 		m := img.Manifest
 		m.MediaType = says

@@ -68,11 +68,9 @@ func alarmed(warned string) bool {
 	return strings.Contains(warned, "mend the store") || strings.Contains(warned, "not whole") || strings.Contains(warned, "clear temporaries")
 }
 
-// built makes the store of root with an image, closes it, and returns the
-// directory of its rootfs layer.
-func built(t *testing.T, root string) (s *Store, layerID digest.Digest) {
+// builtImage writes the image of buildTest, and returns it.
+func builtImage(t *testing.T, s *Store) *Image {
 	t.Helper()
-	s = openTest(t, root)
 	if err := buildTest(t, s); err != nil {
 		t.Fatal(err)
 	}
@@ -80,6 +78,15 @@ func built(t *testing.T, root string) (s *Store, layerID digest.Digest) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return img
+}
+
+// built makes the store of root with an image, closes it, and returns the
+// directory of its rootfs layer.
+func built(t *testing.T, root string) (s *Store, layerID digest.Digest) {
+	t.Helper()
+	s = openTest(t, root)
+	img := builtImage(t, s)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -107,13 +107,7 @@ func TestSignaturesOfAnImage(t *testing.T) {
 func TestSaveOfOnePlatformIsUnsigned(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, t.TempDir())
-	if err := buildTest(t, s); err != nil {
-		t.Fatal(err)
-	}
-	img, err := s.Image(t.Context(), "app", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	img := builtImage(t, s)
 	one := img.ManifestDescriptor
 	one.Platform = &img.Config.Platform
 	idx, err := s.WriteIndex(t.Context(), []ocispec.Descriptor{one}, nil)

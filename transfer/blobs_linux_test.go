@@ -13,6 +13,7 @@ import (
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/remote"
 	"github.com/clusterimage/sealer/store"
+	"github.com/clusterimage/sealer/store/storetest"
 	"github.com/clusterimage/sealer/transfer"
 )
 
@@ -22,7 +23,7 @@ func BenchmarkBlobs(b *testing.B) {
 	for _, n := range []int{700, 2800} { // 4 blobs each
 		b.Run(fmt.Sprintf("blobs=%d", n*blobsPerImage), func(b *testing.B) {
 			for range b.N {
-				s, dir := newStore(b), b.TempDir()
+				s, dir := storetest.New(b), b.TempDir()
 				unchanged := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					if r.Header.Get("If-None-Match") != "" {
 						w.WriteHeader(http.StatusNotModified)

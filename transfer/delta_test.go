@@ -9,6 +9,7 @@ import (
 	"github.com/clusterimage/sealer/image/inventory"
 	"github.com/clusterimage/sealer/registry/tree"
 	"github.com/clusterimage/sealer/store"
+	"github.com/clusterimage/sealer/store/storetest"
 )
 
 // A delta for one container image changed of 100 has the blobs that changed and
@@ -16,7 +17,7 @@ import (
 func TestDeltaHasTheChange(t *testing.T) {
 	t.Parallel()
 	const images, size = 100, 8 << 20
-	s := newStore(t)
+	s := storetest.New(t)
 	build(t, s, nil, 0, images, 0, "team/q:v1")
 	doc := mirrored(t, s, 0, images, 1)
 	large := put(t, s, ocispec.MediaTypeImageLayer, bytes.Repeat([]byte("0123456789abcdef"), size/16))

@@ -12,6 +12,7 @@ import (
 	"github.com/clusterimage/sealer/registry/mirror"
 	"github.com/clusterimage/sealer/registry/registrytest"
 	"github.com/clusterimage/sealer/registry/tree"
+	"github.com/clusterimage/sealer/store/storetest"
 	"github.com/clusterimage/sealer/transfer"
 )
 
@@ -19,7 +20,7 @@ import (
 // repair makes it again.
 func TestRepairMakesReferrersIndexAgain(t *testing.T) {
 	t.Parallel()
-	s := newStore(t)
+	s := storetest.New(t)
 	doc := mirrored(t, s, 0, 1, 0)
 	repo := &doc.Repositories[0]
 	subject := repo.Revisions[0]

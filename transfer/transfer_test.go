@@ -25,22 +25,9 @@ import (
 	"github.com/clusterimage/sealer/registry/remote"
 	"github.com/clusterimage/sealer/registry/tree"
 	"github.com/clusterimage/sealer/store"
+	"github.com/clusterimage/sealer/store/storetest"
 	"github.com/clusterimage/sealer/transfer"
 )
-
-func newStore(t testing.TB) *store.Store {
-	t.Helper()
-	s, err := store.Open(t.TempDir(), store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
-}
 
 func newUpstream(t *testing.T, images ...registrytest.Image) *registrytest.Upstream {
 	t.Helper()
@@ -136,7 +123,7 @@ func commit(t *testing.T, s *store.Store, name string, d ocispec.Descriptor) {
 func TestPushAndPull(t *testing.T) {
 	t.Parallel()
 	up, hub := newUpstream(t, registrytest.Image{Name: "app:1"}), newUpstream(t)
-	from, to := newStore(t), newStore(t)
+	from, to := storetest.New(t), storetest.New(t)
 	d := write(t, from, up, "linux/amd64", []string{"app:1"}, nil)
 	commit(t, from, "base:v1", d)
 	c := newClient(t, hub)
@@ -165,14 +152,14 @@ func TestPushAndPull(t *testing.T) {
 // mean another image.
 func TestPullByDigest(t *testing.T) {
 	t.Parallel()
-	up, hub, s := newUpstream(t, registrytest.Image{Name: "app:1"}), newUpstream(t), newStore(t)
+	up, hub, s := newUpstream(t, registrytest.Image{Name: "app:1"}), newUpstream(t), storetest.New(t)
 	d := write(t, s, up, "linux/amd64", []string{"app:1"}, nil)
 	commit(t, s, "base:v1", d)
 	c := newClient(t, hub)
 	if _, err := transfer.Push(t.Context(), s, c, "base:v1", hub.Ref("base:v1"), transfer.PushOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	to := newStore(t)
+	to := storetest.New(t)
 	from := hub.Ref("base:v1")
 	from.Digest = d.Digest
 	if _, err := transfer.Pull(t.Context(), to, c, from, remote.PullOptions{}); err != nil {
@@ -190,7 +177,7 @@ func TestPullForeign(t *testing.T) {
 	for _, platforms := range [][]string{{"linux/amd64"}, {"linux/amd64", "linux/arm64"}} {
 		t.Run(fmt.Sprint(len(platforms)), func(t *testing.T) {
 			t.Parallel()
-			up, s := newUpstream(t, registrytest.Image{Name: "nginx:1", Platforms: platforms, Config: &ocispec.ImageConfig{Entrypoint: []string{"/nginx"}}}), newStore(t)
+			up, s := newUpstream(t, registrytest.Image{Name: "nginx:1", Platforms: platforms, Config: &ocispec.ImageConfig{Entrypoint: []string{"/nginx"}}}), storetest.New(t)
 			_, err := transfer.Pull(t.Context(), s, newClient(t, up), up.Ref("nginx:1"), remote.PullOptions{})
 			if !errors.Is(err, image.ErrForeign) {
 				t.Fatalf("Pull: %v, want ErrForeign", err)
@@ -207,7 +194,7 @@ func TestPullForeign(t *testing.T) {
 
 func TestPushMirrored(t *testing.T) {
 	t.Parallel()
-	up, hub, s := newUpstream(t, registrytest.Image{Name: "app:1"}, registrytest.Image{Name: "lib/db:2"}), newUpstream(t), newStore(t)
+	up, hub, s := newUpstream(t, registrytest.Image{Name: "app:1"}, registrytest.Image{Name: "lib/db:2"}), newUpstream(t), storetest.New(t)
 	commit(t, s, "base:v1", write(t, s, up, "linux/amd64", []string{"app:1", "lib/db:2"}, []string{"quay.io/a/gone:1"}))
 	to, err := mirror.ParsePrefix(hub.Host() + "/in")
 	if err != nil {
@@ -241,7 +228,7 @@ func TestPushMirrored(t *testing.T) {
 
 func TestVerifyMissing(t *testing.T) {
 	t.Parallel()
-	up, s := newUpstream(t, registrytest.Image{Name: "app:1"}), newStore(t)
+	up, s := newUpstream(t, registrytest.Image{Name: "app:1"}), storetest.New(t)
 	commit(t, s, "base:v1", write(t, s, up, "linux/amd64", []string{"app:1"}, []string{"quay.io/a/gone:1"}))
 	v, err := transfer.Verify(t.Context(), s, "base:v1", transfer.VerifyOptions{})
 	if err != nil {
@@ -256,7 +243,7 @@ func TestVerifyMissing(t *testing.T) {
 // has the ClusterImage.
 func TestRepair(t *testing.T) {
 	t.Parallel()
-	up, hub, s := newUpstream(t, registrytest.Image{Name: "app:1"}), newUpstream(t), newStore(t)
+	up, hub, s := newUpstream(t, registrytest.Image{Name: "app:1"}), newUpstream(t), storetest.New(t)
 	name := hub.Ref("base:v1").String()
 	d := write(t, s, up, "linux/amd64", []string{"app:1"}, nil)
 	commit(t, s, name, d)
@@ -299,7 +286,7 @@ func TestRepair(t *testing.T) {
 // A repair that no registry can help with says so for each blob.
 func TestRepairFails(t *testing.T) {
 	t.Parallel()
-	up, s := newUpstream(t, registrytest.Image{Name: "app:1"}), newStore(t)
+	up, s := newUpstream(t, registrytest.Image{Name: "app:1"}), storetest.New(t)
 	commit(t, s, "base:v1", write(t, s, up, "linux/amd64", []string{"app:1"}, nil))
 	d := up.Content("app:1").Root.Digest
 	damage(t, s.BlobPath(d))
@@ -330,7 +317,7 @@ func TestServiceAndHeld(t *testing.T) {
 	up := newUpstream(t,
 		registrytest.Image{Name: "app:1", Platforms: []string{"linux/amd64", "linux/arm64"}},
 		registrytest.Image{Name: "lib/db:2"})
-	s := newStore(t)
+	s := storetest.New(t)
 	amd64 := write(t, s, up, "linux/amd64", []string{"app:1", "lib/db:2"}, nil)
 	arm64 := write(t, s, up, "linux/arm64", []string{"app:1"}, nil)
 	both, err := s.WriteIndex(t.Context(), []ocispec.Descriptor{amd64, arm64}, nil)
@@ -379,7 +366,7 @@ func TestHeldInFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	up, hub, s := registrytest.New(t, registrytest.Options{Images: []registrytest.Image{plain}, Any: true}), newUpstream(t), newStore(t)
+	up, hub, s := registrytest.New(t, registrytest.Options{Images: []registrytest.Image{plain}, Any: true}), newUpstream(t), storetest.New(t)
 	from := up.Ref("sealerio/kubernetes:v1-22-15")
 	if _, err := transfer.Pull(t.Context(), s, newClient(t, up), from, remote.PullOptions{}); err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"github.com/clusterimage/sealer/registry/remote"
 	"github.com/clusterimage/sealer/registry/tree"
 	"github.com/clusterimage/sealer/store"
+	"github.com/clusterimage/sealer/store/storetest"
 	"github.com/clusterimage/sealer/transfer"
 )
 
@@ -191,7 +192,7 @@ type row struct {
 // rows does each kind of travel with n container images.
 func rows(t testing.TB, n int) []row {
 	v := newTravel(t)
-	s := newStore(t)
+	s := storetest.New(t)
 	blobs := func(im *store.Image) float64 { return float64(len(im.Manifest.Layers) + 1) }
 	// The new blobs when one container image changes: its own, the document, the
 	// ClusterImage's config.
@@ -208,20 +209,20 @@ func rows(t testing.TB, n int) []row {
 	add("same tag, one image changed", v.push(s, v4, "team/q:v2", transfer.PushOptions{}), 8+2*changed)
 
 	// Another machine, which knows nothing of the registry.
-	other := newStore(t)
+	other := storetest.New(t)
 	o1 := build(t, other, nil, 0, n, 0, "team/q:v1")
 	add("new tag, nothing to send, other machine", v.push(other, o1, "team/q:other", transfer.PushOptions{}), 5)
-	third := newStore(t)
+	third := storetest.New(t)
 	t3 := build(t, third, nil, 0, n, 3, "team/q:v3")
 	add("new tag, one image changed, other machine", v.push(third, t3, "team/q:v3", transfer.PushOptions{}), 8+2*changed)
 
 	add("other repository", v.push(s, v1, "team/q-prod:v1", transfer.PushOptions{}), 1.1*blobs(v1))
 	add("other repository, known base", v.push(s, v4, "team/q-prod:v2", transfer.PushOptions{}), 10+changed)
-	fourth := newStore(t)
+	fourth := storetest.New(t)
 	f1 := build(t, fourth, nil, 0, n, 0, "team/q:v1")
 	add("other repository, --base-hint", v.push(fourth, f1, "team/q-test:v1", transfer.PushOptions{Base: v.up.Ref("team/q:v1")}), 1.1*blobs(f1)+4)
 
-	puller := newStore(t)
+	puller := storetest.New(t)
 	add("first pull", v.pull(puller, "team/q:v1"), 3+blobs(v1))
 	add("pull again", v.pull(puller, "team/q:v1"), 2)
 	base, err := puller.Image(t.Context(), v.up.Ref("team/q:v1").String(), nil)
@@ -246,7 +247,7 @@ func rows(t testing.TB, n int) []row {
 // manifest.
 func TestManifestIsLean(t *testing.T) {
 	t.Parallel()
-	im := build(t, newStore(t), nil, 0, 8, 0, "team/q:v1")
+	im := build(t, storetest.New(t), nil, 0, 8, 0, "team/q:v1")
 	for i, d := range im.Manifest.Layers {
 		if (len(d.Annotations) > 0) != (i == 0) {
 			t.Errorf("descriptor %d has the annotations %v", i, d.Annotations)

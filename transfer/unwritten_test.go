@@ -15,6 +15,7 @@ import (
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/tree"
 	"github.com/clusterimage/sealer/store"
+	"github.com/clusterimage/sealer/store/storetest"
 	"github.com/clusterimage/sealer/transfer"
 )
 
@@ -38,7 +39,7 @@ const many = 60
 // config and manifest to the store: no directory for each image.
 func TestVersionAddsOnlyTheChange(t *testing.T) {
 	t.Parallel()
-	s := newStore(t)
+	s := storetest.New(t)
 	v1 := build(t, s, nil, 0, many, 0, "team/q:v1")
 	before := entries(t, s)
 	v2 := build(t, s, nil, 0, many, 2, "team/q:v2")
@@ -53,7 +54,7 @@ func TestVersionAddsOnlyTheChange(t *testing.T) {
 	if s.IsUnwritten(registryOf(small)) {
 		t.Error("a small tree is not written")
 	}
-	pulled := newStore(t)
+	pulled := storetest.New(t)
 	v := newTravel(t)
 	for im, name := range map[*store.Image]string{v1: "team/q:v1", v2: "team/q:v2"} {
 		v.push(s, im, name, transfer.PushOptions{})
@@ -70,7 +71,7 @@ func TestVersionAddsOnlyTheChange(t *testing.T) {
 // kept as any other; Tree writes the same files.
 func TestUnwrittenTree(t *testing.T) {
 	t.Parallel()
-	s := newStore(t)
+	s := storetest.New(t)
 	build(t, s, nil, 0, many, 0, "team/q:v1")
 	v2 := build(t, s, nil, 0, many, 2, "team/q:v2")
 	id, doc := v2.Layers[0].ID, v2.Documents[0]

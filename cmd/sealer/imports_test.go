@@ -47,7 +47,10 @@ var allowed = map[string][]string{
 	"redirect/kyverno": {"redirect", "registry/ref"},
 	// Prints the cases of make test-policy; a program.
 	"redirect/policytest": {"redirect", "registry/tree", "registry/ref"},
-	"build/sandbox":       {"rootfs"},
+	// Files that tests share; stores for tests.
+	"redirect/redirecttest": nil,
+	"store/storetest":       {"store"},
+	"build/sandbox":         {"rootfs"},
 	// Kills sealer and fills disks for make crash; a program.
 	"store/crashtest": {"registry/registrytest"},
 	// Makes the files of make bench-build; a program.

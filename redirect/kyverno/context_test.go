@@ -15,6 +15,7 @@ import (
 
 	"github.com/clusterimage/sealer/redirect"
 	"github.com/clusterimage/sealer/redirect/kyverno"
+	"github.com/clusterimage/sealer/redirect/redirecttest"
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/tree"
 )
@@ -158,7 +159,7 @@ func TestContextOfRealManifests(t *testing.T) {
 	for version, images := range map[string]int{"v1.7.1": 2, "v1.13.6": 5, "v1.19.1": 5} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			b, err := os.ReadFile(shared(t, "kyverno/install-"+version+".yaml"))
+			b, err := os.ReadFile(redirecttest.Shared(t, "kyverno/install-"+version+".yaml"))
 			if err != nil {
 				t.Fatal(err)
 			}

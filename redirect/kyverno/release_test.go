@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/clusterimage/sealer/redirect/kyverno"
+	"github.com/clusterimage/sealer/redirect/redirecttest"
 )
 
 // TestReleaseIsTheSharedManifest compares the pinned checksums with the
@@ -15,7 +16,7 @@ import (
 func TestReleaseIsTheSharedManifest(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{"v1.13.6", kyverno.DefaultVersion} {
-		b, err := os.ReadFile(shared(t, "kyverno/install-"+version+".yaml"))
+		b, err := os.ReadFile(redirecttest.Shared(t, "kyverno/install-"+version+".yaml"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/clusterimage/sealer/redirect/kyverno"
+	"github.com/clusterimage/sealer/redirect/redirecttest"
 )
 
 // published is a policy with the defects of the one that circulates: an
@@ -78,7 +79,7 @@ func TestReviewAcceptsOurs(t *testing.T) {
 
 func TestReviewOfThePublishedPolicy(t *testing.T) {
 	t.Parallel()
-	b, err := os.ReadFile(shared(t, "kyverno/policies/seed.yaml"))
+	b, err := os.ReadFile(redirecttest.Shared(t, "kyverno/policies/seed.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/clusterimage/sealer/registry/mirror"
 	"github.com/clusterimage/sealer/registry/registrytest"
 	"github.com/clusterimage/sealer/registry/tree"
+	"github.com/clusterimage/sealer/store/storetest"
 )
 
 // attachedUpstream is a registry with n images, each with a signature under cosign's
@@ -54,7 +55,7 @@ func TestAttachments(t *testing.T) {
 	const n = 12
 	for _, api := range []bool{true, false} {
 		u, names := attachedUpstream(t, n, api)
-		s, c := newStore(t), newClient(t, u)
+		s, c := storetest.New(t), newClient(t, u)
 		o := mirror.Options{Platforms: []ocispec.Platform{amd64}, Attachments: &mirror.Attachments{}}
 		r, err := mirror.Mirror(t.Context(), c, s, requests(u, names...), o)
 		if err != nil || len(r.Notes) > 0 {
@@ -98,7 +99,7 @@ func TestAttachments(t *testing.T) {
 		}
 		// Fixed, in an empty store, by the digests of a lock file.
 		o.Offline, o.Known, o.Attachments = false, nil, &mirror.Attachments{Known: known, Fixed: true}
-		locked, err := mirror.Mirror(t.Context(), c, newStore(t), requests(u, names...), o)
+		locked, err := mirror.Mirror(t.Context(), c, storetest.New(t), requests(u, names...), o)
 		if err != nil || len(locked.Notes) > 0 {
 			t.Fatalf("locked: %v, notes %v", err, locked.Notes)
 		}
@@ -126,7 +127,7 @@ func TestAttachmentsFail(t *testing.T) {
 			t.Parallel()
 			u, names := attachedUpstream(t, 1, true)
 			u.Inject(registrytest.Fault{On: tc.level, Times: 100, Do: tc.do})
-			r, err := mirror.Mirror(t.Context(), newClient(t, u), newStore(t), requests(u, names...), mirror.Options{
+			r, err := mirror.Mirror(t.Context(), newClient(t, u), storetest.New(t), requests(u, names...), mirror.Options{
 				Platforms: []ocispec.Platform{amd64}, Attachments: &mirror.Attachments{},
 			})
 			if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/clusterimage/sealer/registry/registrytest"
 	"github.com/clusterimage/sealer/registry/remote"
 	"github.com/clusterimage/sealer/registry/tree"
+	"github.com/clusterimage/sealer/store/storetest"
 )
 
 // layers returns the layers of the first platform of a published image.
@@ -38,7 +39,7 @@ func TestBlobsFail(t *testing.T) {
 	u.Inject(registrytest.Fault{On: registrytest.Blob, Method: "GET", Reference: lost.Digest.String(), Do: registrytest.Status(404)})
 	var mu sync.Mutex
 	finished := map[digest.Digest]int{}
-	s := newStore(t)
+	s := storetest.New(t)
 	r, err := mirror.Mirror(t.Context(), newClient(t, u), s, requests(u, "nginx:1.25", "redis:7", "pause:3"), mirror.Options{
 		Platforms: []ocispec.Platform{amd64}, AllowMissing: true,
 		Progress: func(e remote.Event) {
@@ -139,7 +140,7 @@ func TestReferrersOfTheTag(t *testing.T) {
 			tag := tree.AttachmentTag(u.Content(name).Root.Digest)
 			u.SetManifest("team/app", tag, ocispec.MediaTypeImageIndex, index)
 
-			s := newStore(t)
+			s := storetest.New(t)
 			r, err := mirror.Mirror(t.Context(), newClient(t, u), s, requests(u, name), mirror.Options{
 				Platforms: []ocispec.Platform{amd64}, Attachments: &mirror.Attachments{},
 			})
@@ -199,7 +200,7 @@ func TestAttachmentBlobsFail(t *testing.T) {
 			t.Parallel()
 			u, names := attachedUpstream(t, 1, true)
 			tc.spoil(u)
-			s := newStore(t)
+			s := storetest.New(t)
 			r, err := mirror.Mirror(t.Context(), newClient(t, u), s, requests(u, names...), mirror.Options{
 				Platforms: []ocispec.Platform{amd64}, Attachments: &mirror.Attachments{},
 			})
@@ -224,7 +225,7 @@ func TestAttachmentBlobsFail(t *testing.T) {
 func TestKnownAttachments(t *testing.T) {
 	t.Parallel()
 	u, names := attachedUpstream(t, 1, true)
-	s, c := newStore(t), newClient(t, u)
+	s, c := storetest.New(t), newClient(t, u)
 	o := mirror.Options{Platforms: []ocispec.Platform{amd64}, Attachments: &mirror.Attachments{}}
 	r, err := mirror.Mirror(t.Context(), c, s, requests(u, names...), o)
 	if err != nil || len(r.Notes) > 0 {
@@ -264,7 +265,7 @@ func TestAttachmentsOfTwoRegistries(t *testing.T) {
 		}
 		ups, sigs, reqs = append(ups, u), append(sigs, d), append(reqs, requests(u, name)...)
 	}
-	r, err := mirror.Mirror(t.Context(), newClient(t, ups...), newStore(t), reqs, mirror.Options{
+	r, err := mirror.Mirror(t.Context(), newClient(t, ups...), storetest.New(t), reqs, mirror.Options{
 		Platforms: []ocispec.Platform{amd64}, Attachments: &mirror.Attachments{},
 	})
 	if err != nil || len(r.Notes) > 0 {
@@ -296,7 +297,7 @@ func TestAttachmentsOfTwoRegistries(t *testing.T) {
 func TestDocumentOverLayers(t *testing.T) {
 	t.Parallel()
 	u := upstream(t)
-	s, c := newStore(t), newClient(t, u)
+	s, c := storetest.New(t), newClient(t, u)
 	o := mirror.Options{Platforms: []ocispec.Platform{amd64}}
 	r, err := mirror.Mirror(t.Context(), c, s, requests(u, "nginx:1.25"), o)
 	if err != nil {

@@ -22,24 +22,10 @@ import (
 	"github.com/clusterimage/sealer/registry/remote"
 	"github.com/clusterimage/sealer/registry/tree"
 	"github.com/clusterimage/sealer/store"
+	"github.com/clusterimage/sealer/store/storetest"
 )
 
 var amd64 = ocispec.Platform{OS: "linux", Architecture: "amd64"}
-
-// newStore opens an empty store.
-func newStore(t *testing.T) *store.Store {
-	t.Helper()
-	s, err := store.Open(t.TempDir(), store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
-}
 
 // newClient returns a client to which the upstreams may be insecure.
 func newClient(t *testing.T, ups ...*registrytest.Upstream) *remote.Client {
@@ -104,7 +90,7 @@ func upstream(t *testing.T) *registrytest.Upstream {
 func TestMirrorColdWarmAndMoved(t *testing.T) {
 	t.Parallel()
 	up := upstream(t)
-	s, c := newStore(t), newClient(t, up)
+	s, c := storetest.New(t), newClient(t, up)
 	reqs := requests(up, "nginx:1.25", "redis:7", "a/b:v1", "pause:3", "nginx@"+up.Content("nginx:1.25").Root.Digest.String())
 	o := mirror.Options{Platforms: []ocispec.Platform{amd64}}
 
@@ -171,7 +157,7 @@ func TestMirrorColdWarmAndMoved(t *testing.T) {
 func TestOffline(t *testing.T) {
 	t.Parallel()
 	up := upstream(t)
-	s, c := newStore(t), newClient(t, up)
+	s, c := storetest.New(t), newClient(t, up)
 	reqs := requests(up, "nginx:1.25", "redis:7")
 	o := mirror.Options{Platforms: []ocispec.Platform{amd64}}
 	first, err := mirror.Mirror(t.Context(), c, s, reqs, o)
@@ -220,7 +206,7 @@ func wantLines(t *testing.T, err error, parts ...string) {
 func TestPlanWritesNothing(t *testing.T) {
 	t.Parallel()
 	up := upstream(t)
-	s, c := newStore(t), newClient(t, up)
+	s, c := storetest.New(t), newClient(t, up)
 	reqs := requests(up, "nginx:1.25", "redis:7", "a/b:v1", "pause:3")
 	o := mirror.Options{Platforms: []ocispec.Platform{amd64}}
 	plan, err := mirror.Plan(t.Context(), c, s, reqs, o)
@@ -244,7 +230,7 @@ func TestPlanWritesNothing(t *testing.T) {
 func TestAllFailuresInOrder(t *testing.T) {
 	t.Parallel()
 	up := upstream(t)
-	s, c := newStore(t), newClient(t, up)
+	s, c := storetest.New(t), newClient(t, up)
 	reqs := requests(up, "no/such:1", "nginx:1.25", "redis:none", "a/b:v1", "pause:3")
 	bad := up.Content("pause:3").Manifests[0]
 	up.Inject(registrytest.Fault{On: registrytest.Manifest, Repository: "library/pause", Do: registrytest.Corrupt()})
@@ -273,7 +259,7 @@ func TestCollisionsAndPrivate(t *testing.T) {
 	private := ref.Reference{Registry: ref.DefaultPrivate, Repository: "tools/x", Tag: "1"}
 	other := private
 	other.Repository = "tools/z"
-	s, c := newStore(t), newClient(t, one, two)
+	s, c := storetest.New(t), newClient(t, one, two)
 	o := mirror.Options{Platforms: []ocispec.Platform{amd64}}
 	clash := append(requests(one, "tools/x:1"), requests(two, "tools/x:1")...)
 	// What asks for that name in the private registry is no third image.
@@ -338,7 +324,7 @@ func sorted(s []string) []string {
 func TestTagAndDigestAndLock(t *testing.T) {
 	t.Parallel()
 	up := upstream(t)
-	s, c := newStore(t), newClient(t, up)
+	s, c := storetest.New(t), newClient(t, up)
 	old := up.Content("nginx:1.25").Root.Digest
 	if _, err := up.Add(registrytest.Image{Name: "nginx:1.25", Revision: 2, Platforms: []string{"linux/amd64", "linux/arm64"}}); err != nil {
 		t.Fatal(err)
@@ -361,7 +347,7 @@ func TestTagAndDigestAndLock(t *testing.T) {
 func TestAllPlatforms(t *testing.T) {
 	t.Parallel()
 	up := upstream(t)
-	s, c := newStore(t), newClient(t, up)
+	s, c := storetest.New(t), newClient(t, up)
 	r, err := mirror.Mirror(t.Context(), c, s, requests(up, "nginx:1.25"), mirror.Options{AllPlatforms: true})
 	if err != nil {
 		t.Fatal(err)
@@ -382,7 +368,7 @@ func TestAllPlatforms(t *testing.T) {
 func TestCancelled(t *testing.T) {
 	t.Parallel()
 	up := upstream(t)
-	s, c := newStore(t), newClient(t, up)
+	s, c := storetest.New(t), newClient(t, up)
 	ctx, cancel := context.WithCancel(t.Context())
 	up.Inject(registrytest.Fault{On: registrytest.Blob, Do: registrytest.Edit(func(status int, _ http.Header, body []byte) (int, []byte) {
 		cancel()

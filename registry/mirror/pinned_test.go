@@ -11,6 +11,7 @@ import (
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/registrytest"
 	"github.com/clusterimage/sealer/registry/tree"
+	"github.com/clusterimage/sealer/store/storetest"
 )
 
 // A reference with a tag and a digest is pulled by the digest, so two that
@@ -48,7 +49,7 @@ func TestPinnedShareTag(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, o := newStore(t), mirror.Options{Platforms: []ocispec.Platform{amd64}}
+			s, o := storetest.New(t), mirror.Options{Platforms: []ocispec.Platform{amd64}}
 			if tc.below != nil {
 				r, err := mirror.Mirror(t.Context(), c, s, tc.below, o)
 				if err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/clusterimage/sealer/registry/registrytest"
 	"github.com/clusterimage/sealer/registry/remote"
 	"github.com/clusterimage/sealer/registry/tree"
+	"github.com/clusterimage/sealer/store/storetest"
 )
 
 func TestParsePrefix(t *testing.T) {
@@ -49,7 +50,7 @@ func TestPush(t *testing.T) {
 	t.Parallel()
 	up := upstream(t)
 	target := registrytest.New(t, registrytest.Options{})
-	s, c := newStore(t), newClient(t, up, target)
+	s, c := storetest.New(t), newClient(t, up, target)
 	pinned := up.Ref("redis@" + up.Content("redis:7").Root.Digest.String())
 	reqs := append(requests(up, "nginx:1.25", "a/b:v1", "pause:3"), mirror.Request{Reference: pinned})
 	r, err := mirror.Mirror(t.Context(), c, s, reqs, mirror.Options{Platforms: []ocispec.Platform{amd64}})
@@ -119,7 +120,7 @@ func TestDebianRegistry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newStore(t)
+	s := storetest.New(t)
 	reqs := requests(up, "nginx:1.25", "redis:7", "a/b:v1", "pause:3")
 	o := mirror.Options{AllPlatforms: true}
 	first, err := mirror.Mirror(t.Context(), c, s, reqs, o)
@@ -142,7 +143,7 @@ func TestDebianRegistry(t *testing.T) {
 	for i := range reqs {
 		reqs[i].Reference.Registry = host
 	}
-	back := newStore(t)
+	back := storetest.New(t)
 	second, err := mirror.Mirror(t.Context(), c, back, reqs, o)
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +203,7 @@ func startDebianRegistry(t *testing.T) (host string) {
 func TestPushToADeadRegistry(t *testing.T) {
 	t.Parallel()
 	up := upstream(t)
-	s := newStore(t)
+	s := storetest.New(t)
 	r, err := mirror.Mirror(t.Context(), newClient(t, up), s, requests(up, "nginx:1.25", "redis:7", "a/b:v1", "pause:3"), mirror.Options{AllPlatforms: true})
 	if err != nil {
 		t.Fatal(err)
@@ -247,7 +248,7 @@ func TestPushProgressCountsOnce(t *testing.T) {
 	t.Parallel()
 	up := upstream(t)
 	target := registrytest.New(t, registrytest.Options{})
-	s, c := newStore(t), newClient(t, up, target)
+	s, c := storetest.New(t), newClient(t, up, target)
 	r, err := mirror.Mirror(t.Context(), c, s, requests(up, "nginx:1.25"), mirror.Options{Platforms: []ocispec.Platform{amd64}})
 	if err != nil {
 		t.Fatal(err)

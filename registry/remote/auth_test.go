@@ -14,6 +14,7 @@ import (
 
 	"github.com/clusterimage/sealer/registry/registrytest"
 	"github.com/clusterimage/sealer/registry/remote"
+	"github.com/clusterimage/sealer/store/storetest"
 )
 
 func authFile(t *testing.T, key, user, password string) string {
@@ -67,7 +68,7 @@ func TestAuth(t *testing.T) {
 			if tc.as != nil {
 				c = c.As(tc.as(up.Host()))
 			}
-			_, err := c.Pull(t.Context(), newStore(t), up.Ref("one:1"), remote.PullOptions{})
+			_, err := c.Pull(t.Context(), storetest.New(t), up.Ref("one:1"), remote.PullOptions{})
 			if !errors.Is(err, tc.want) {
 				t.Errorf("error %v, want %v", err, tc.want)
 			}
@@ -101,7 +102,7 @@ func TestOneTokenForAScope(t *testing.T) {
 	up := newUpstream(t, registrytest.Options{Auth: registrytest.Auth{Scheme: registrytest.Bearer}})
 	c := newClient(t, options(t, up))
 	for range 3 {
-		if _, err := c.Pull(t.Context(), newStore(t), up.Ref("many:1"), remote.PullOptions{}); err != nil {
+		if _, err := c.Pull(t.Context(), storetest.New(t), up.Ref("many:1"), remote.PullOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -119,7 +120,7 @@ func TestTokenRefresh(t *testing.T) {
 	o.Credentials = []remote.Credential{{Registry: up.Host(), Username: "u", Password: "secret"}}
 	o.Jobs = 1     // so that no other request uses a new token up
 	o.Retries = 20 // an upload begins again when its token runs out
-	s, c := newStore(t), newClient(t, o)
+	s, c := storetest.New(t), newClient(t, o)
 	d, err := c.Pull(t.Context(), s, up.Ref("many:1"), remote.PullOptions{})
 	if err != nil {
 		t.Fatal(err)

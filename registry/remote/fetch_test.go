@@ -14,6 +14,7 @@ import (
 
 	"github.com/clusterimage/sealer/registry/registrytest"
 	"github.com/clusterimage/sealer/registry/remote"
+	"github.com/clusterimage/sealer/store/storetest"
 )
 
 // A gate is a sink that lets blobs in when as many wait as may be under way.
@@ -66,7 +67,7 @@ func TestFetchLimit(t *testing.T) {
 			o := options(t, ups...)
 			o.Jobs = jobs
 			c := newClient(t, o)
-			s := newStore(t)
+			s := storetest.New(t)
 			var wanted []remote.Wanted
 			for _, up := range ups {
 				content, err := c.Walk(t.Context(), s, up.Ref("one:1"), remote.WalkOptions{})

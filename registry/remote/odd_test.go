@@ -15,6 +15,7 @@ import (
 
 	"github.com/clusterimage/sealer/registry/registrytest"
 	"github.com/clusterimage/sealer/registry/remote"
+	"github.com/clusterimage/sealer/store/storetest"
 )
 
 // A registry that is asked too often serves some and refuses others: whoever is
@@ -152,7 +153,7 @@ func TestOddContent(t *testing.T) {
 			if tc.fault != nil {
 				up.Inject(registrytest.Fault{On: registrytest.Manifest, Repository: repository, Do: tc.fault})
 			}
-			c, s := newClient(t, options(t, up)), newStore(t)
+			c, s := newClient(t, options(t, up)), storetest.New(t)
 			_, err := c.Pull(t.Context(), s, up.Ref(repository+":1"), remote.PullOptions{Platforms: []ocispec.Platform{{OS: "linux", Architecture: "amd64"}}})
 			clean(t, s)
 			if tc.want != "" {

@@ -13,12 +13,13 @@ import (
 	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/registry/registrytest"
 	"github.com/clusterimage/sealer/registry/remote"
+	"github.com/clusterimage/sealer/store/storetest"
 )
 
 // served checks that to answers with every blob of c.
 func served(t *testing.T, client *remote.Client, up *registrytest.Upstream, name string, c *registrytest.Content) {
 	t.Helper()
-	s := newStore(t)
+	s := storetest.New(t)
 	d, err := client.Pull(t.Context(), s, up.Ref(name), remote.PullOptions{})
 	if err != nil || d.Digest != c.Root.Digest {
 		t.Fatalf("pulled back %v, %v, want %v", d, err, c.Root)
@@ -30,7 +31,7 @@ func TestPush(t *testing.T) {
 	t.Parallel()
 	from := newUpstream(t, registrytest.Options{})
 	to := newUpstream(t, registrytest.Options{Images: []registrytest.Image{{Name: "other:1"}}})
-	s, c := newStore(t), newClient(t, options(t, from, to))
+	s, c := storetest.New(t), newClient(t, options(t, from, to))
 	for _, name := range []string{"one:1", "many:1"} {
 		d, err := c.Pull(t.Context(), s, from.Ref(name), remote.PullOptions{})
 		if err != nil {
@@ -76,7 +77,7 @@ func TestPushOfAChange(t *testing.T) {
 	t.Parallel()
 	from := newUpstream(t, registrytest.Options{})
 	to := newUpstream(t, registrytest.Options{Images: []registrytest.Image{{Name: "other:1"}}})
-	s, c := newStore(t), newClient(t, options(t, from, to))
+	s, c := storetest.New(t), newClient(t, options(t, from, to))
 	push := func() ocispec.Descriptor {
 		t.Helper()
 		d, err := c.Pull(t.Context(), s, from.Ref("many:1"), remote.PullOptions{})
@@ -115,7 +116,7 @@ func TestPushToARegistryThatLies(t *testing.T) {
 	// The old manifest lists all blobs of the new one; none of them is there.
 	old := append([]byte(" "), one.Blobs[one.Root.Digest]...)
 	to.SetManifest("library/copy", "1", platform.MediaTypeDockerManifest, old)
-	s, c := newStore(t), newClient(t, options(t, from, to))
+	s, c := storetest.New(t), newClient(t, options(t, from, to))
 	d, err := c.Pull(t.Context(), s, from.Ref("one:1"), remote.PullOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +125,7 @@ func TestPushToARegistryThatLies(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := to.Ref("copy@" + d.Digest.String())
-	if _, err := c.Pull(t.Context(), newStore(t), r, remote.PullOptions{}); err != nil {
+	if _, err := c.Pull(t.Context(), storetest.New(t), r, remote.PullOptions{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -133,7 +134,7 @@ func TestPushMounts(t *testing.T) {
 	t.Parallel()
 	from := newUpstream(t, registrytest.Options{})
 	to := newUpstream(t, registrytest.Options{Auth: registrytest.Auth{Scheme: registrytest.Bearer}})
-	s, c := newStore(t), newClient(t, options(t, from, to))
+	s, c := storetest.New(t), newClient(t, options(t, from, to))
 	d, err := c.Pull(t.Context(), s, from.Ref("many:1"), remote.PullOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +174,7 @@ func TestPushFaults(t *testing.T) {
 			t.Parallel()
 			from := newUpstream(t, registrytest.Options{})
 			to := newUpstream(t, registrytest.Options{Images: []registrytest.Image{{Name: "other:1"}}})
-			s, c := newStore(t), newClient(t, options(t, from, to))
+			s, c := storetest.New(t), newClient(t, options(t, from, to))
 			d, err := c.Pull(t.Context(), s, from.Ref("one:1"), remote.PullOptions{})
 			if err != nil {
 				t.Fatal(err)
@@ -193,7 +194,7 @@ func TestPushOfWhatIsNotThere(t *testing.T) {
 	t.Parallel()
 	from := newUpstream(t, registrytest.Options{})
 	to := newUpstream(t, registrytest.Options{Images: []registrytest.Image{{Name: "other:1"}}})
-	s, c := newStore(t), newClient(t, options(t, from, to))
+	s, c := storetest.New(t), newClient(t, options(t, from, to))
 	// Sparse: one platform of two is in the store.
 	d, err := c.Pull(t.Context(), s, from.Ref("many:1"), remote.PullOptions{Platforms: []ocispec.Platform{{OS: "linux", Architecture: "amd64"}}})
 	if err != nil {
@@ -213,7 +214,7 @@ func TestPushToATagAndADigest(t *testing.T) {
 	t.Parallel()
 	from := newUpstream(t, registrytest.Options{})
 	to := newUpstream(t, registrytest.Options{Images: []registrytest.Image{{Name: "other:1"}}})
-	s, c := newStore(t), newClient(t, options(t, from, to))
+	s, c := storetest.New(t), newClient(t, options(t, from, to))
 	d, err := c.Pull(t.Context(), s, from.Ref("one:1"), remote.PullOptions{})
 	if err != nil {
 		t.Fatal(err)

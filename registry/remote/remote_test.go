@@ -23,6 +23,7 @@ import (
 	"github.com/clusterimage/sealer/registry/registrytest"
 	"github.com/clusterimage/sealer/registry/remote"
 	"github.com/clusterimage/sealer/store"
+	"github.com/clusterimage/sealer/store/storetest"
 )
 
 const bulk = 300 << 10 // bytes of the layer that transfers break in
@@ -74,20 +75,6 @@ func write(t *testing.T, name, content string) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-func newStore(t *testing.T) *store.Store {
-	t.Helper()
-	s, err := store.Open(t.TempDir(), store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return s
 }
 
 // clean checks that the store holds no half-written blob, and that each blob
@@ -187,7 +174,7 @@ func TestFaults(t *testing.T) {
 				o.Stall, o.Retries = 200*time.Millisecond, 50
 			}
 			o.Credentials = []remote.Credential{{Registry: up.Host(), Username: "u", Password: "secret"}}
-			s := newStore(t)
+			s := storetest.New(t)
 			_, err := newClient(t, o).Pull(t.Context(), s, up.Ref("one:1"), remote.PullOptions{})
 			clean(t, s)
 			if tc.want == nil {
@@ -393,7 +380,7 @@ func TestBadManifests(t *testing.T) {
 	} {
 		repository := "bad/" + strings.ReplaceAll(strings.ToLower(tc.name), " ", "-")
 		up.SetManifest(repository, "1", tc.mediaType, []byte(tc.body))
-		s := newStore(t)
+		s := storetest.New(t)
 		_, err := c.Pull(t.Context(), s, up.Ref(repository+":1"), remote.PullOptions{})
 		if err == nil || tc.want != errAny && !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.text) || !strings.Contains(err.Error(), repository) {
 			t.Errorf("%s: %v, want %v that says %q", tc.name, err, tc.want, tc.text)
@@ -418,7 +405,7 @@ func TestForeignLayer(t *testing.T) {
 	body := strings.Replace(string(one.Blobs[one.Root.Digest]), `"digest":"`+d.Digest.String()+`"`,
 		`"urls":["https://go.microsoft.example/x"],"digest":"`+gone+`"`, 1)
 	up.SetManifest("library/one", "foreign", platform.MediaTypeDockerManifest, []byte(body))
-	_, err := newClient(t, options(t, up)).Pull(t.Context(), newStore(t), up.Ref("one:foreign"), remote.PullOptions{})
+	_, err := newClient(t, options(t, up)).Pull(t.Context(), storetest.New(t), up.Ref("one:foreign"), remote.PullOptions{})
 	if !errors.Is(err, remote.ErrNotFound) || !strings.Contains(err.Error(), "foreign layer, which its publisher keeps at https://go.microsoft.example/x only") {
 		t.Errorf("error %v", err)
 	}
@@ -427,7 +414,7 @@ func TestForeignLayer(t *testing.T) {
 func TestPullPlatforms(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, registrytest.Options{})
-	s := newStore(t)
+	s := storetest.New(t)
 	c := newClient(t, options(t, up))
 	arm := ocispec.Platform{OS: "linux", Architecture: "arm64"}
 	d, err := c.Pull(t.Context(), s, up.Ref("many:1"), remote.PullOptions{Platforms: []ocispec.Platform{arm}})
@@ -470,7 +457,7 @@ func TestBlockedAndBadConfiguration(t *testing.T) {
 	if _, _, err := c.Manifest(t.Context(), r); !errors.Is(err, remote.ErrBlocked) {
 		t.Errorf("error %v, want ErrBlocked", err)
 	}
-	if err := c.Push(t.Context(), newStore(t), ocispec.Descriptor{}, r, remote.PushOptions{}); !errors.Is(err, remote.ErrBlocked) {
+	if err := c.Push(t.Context(), storetest.New(t), ocispec.Descriptor{}, r, remote.PushOptions{}); !errors.Is(err, remote.ErrBlocked) {
 		t.Errorf("error %v, want ErrBlocked", err)
 	}
 	o.RegistriesConf = write(t, "registries.conf", "[[registry]]\nlocation = ")

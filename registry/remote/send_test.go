@@ -16,6 +16,7 @@ import (
 	"github.com/clusterimage/sealer/registry/registrytest"
 	"github.com/clusterimage/sealer/registry/remote"
 	"github.com/clusterimage/sealer/store"
+	"github.com/clusterimage/sealer/store/storetest"
 )
 
 // cutAfter breaks the connection when n bytes of the request's body were read.
@@ -119,7 +120,7 @@ func TestUploadsAreResumed(t *testing.T) {
 					continue
 				}
 				to := newUpstream(t, registrytest.Options{Dir: t.TempDir(), Images: []registrytest.Image{{Name: "other:1"}}})
-				s := newStore(t)
+				s := storetest.New(t)
 				d := heavy(t, s, size)
 				o := options(t, to)
 				if again {
@@ -156,7 +157,7 @@ func TestUploadsAreResumed(t *testing.T) {
 				if n := sent(to) - size - 2; n > tc.twice || cutting() == 0 && !again {
 					t.Errorf("again=%v: %d bytes were sent twice, want at most %d", again, n, tc.twice)
 				}
-				if _, err := newClient(t, o).Pull(t.Context(), newStore(t), to.Ref("heavy:1"), remote.PullOptions{}); err != nil {
+				if _, err := newClient(t, o).Pull(t.Context(), storetest.New(t), to.Ref("heavy:1"), remote.PullOptions{}); err != nil {
 					t.Error(err)
 				}
 			}

@@ -11,12 +11,13 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/clusterimage/sealer/registry/remote"
+	"github.com/clusterimage/sealer/store/storetest"
 )
 
 // TestStagedIsBounded writes manifests to memory, in pieces.
 func TestStagedIsBounded(t *testing.T) {
 	t.Parallel()
-	s := newStore(t)
+	s := storetest.New(t)
 	const said = "manifest"
 	for _, tc := range []struct {
 		pieces []string

@@ -18,6 +18,7 @@ import (
 	"github.com/clusterimage/sealer/registry/registrytest"
 	"github.com/clusterimage/sealer/registry/remote"
 	"github.com/clusterimage/sealer/store"
+	"github.com/clusterimage/sealer/store/storetest"
 )
 
 // wide puts an image of n small layers into s. The last one has the revision.
@@ -101,7 +102,7 @@ func TestPushToOddRegistries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			to := newUpstream(t, registrytest.Options{Images: []registrytest.Image{{Name: "other:1"}}})
-			s := newStore(t)
+			s := storetest.New(t)
 			o := remote.PushOptions{Record: remote.OpenRecord(t.TempDir())}
 			for _, f := range tc.faults {
 				to.Inject(f)
@@ -112,7 +113,7 @@ func TestPushToOddRegistries(t *testing.T) {
 				if err := newClient(t, options(t, to)).Push(t.Context(), s, d, to.Ref(name), o); err != nil {
 					t.Fatal(err)
 				}
-				back := newStore(t)
+				back := storetest.New(t)
 				if _, err := newClient(t, options(t, to)).Pull(t.Context(), back, to.Ref(name), remote.PullOptions{}); err != nil {
 					t.Fatal(err)
 				}
@@ -142,7 +143,7 @@ func TestPushToOddRegistries(t *testing.T) {
 func TestPushAfterBlobsAreGone(t *testing.T) {
 	t.Parallel()
 	to := newUpstream(t, registrytest.Options{Images: []registrytest.Image{{Name: "other:1"}}})
-	s, c := newStore(t), newClient(t, options(t, to))
+	s, c := storetest.New(t), newClient(t, options(t, to))
 	o := remote.PushOptions{Record: remote.OpenRecord(t.TempDir())}
 	if err := c.Push(t.Context(), s, wide(t, s, 20, 0), to.Ref("wide:1"), o); err != nil {
 		t.Fatal(err)
@@ -176,7 +177,7 @@ func TestPushAfterBlobsAreGone(t *testing.T) {
 func TestPushToATagThatMoves(t *testing.T) {
 	t.Parallel()
 	to := newUpstream(t, registrytest.Options{Images: []registrytest.Image{{Name: "wide:1"}}})
-	s, c := newStore(t), newClient(t, options(t, to))
+	s, c := storetest.New(t), newClient(t, options(t, to))
 	moved := false
 	to.Inject(registrytest.Fault{On: registrytest.Upload, Method: http.MethodPost, Times: 1, Do: func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -191,7 +192,7 @@ func TestPushToATagThatMoves(t *testing.T) {
 	if err := c.Push(t.Context(), s, d, to.Ref("wide:1"), remote.PushOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	got, err := c.Pull(t.Context(), newStore(t), to.Ref("wide:1"), remote.PullOptions{})
+	got, err := c.Pull(t.Context(), storetest.New(t), to.Ref("wide:1"), remote.PullOptions{})
 	if err != nil || got.Digest != d.Digest || !moved {
 		t.Errorf("the tag is %v, %v; moved: %v", got.Digest, err, moved)
 	}
@@ -201,7 +202,7 @@ func TestPushToATagThatMoves(t *testing.T) {
 func TestPushWithABrokenRecord(t *testing.T) {
 	t.Parallel()
 	to := newUpstream(t, registrytest.Options{Images: []registrytest.Image{{Name: "other:1"}}})
-	s := newStore(t)
+	s := storetest.New(t)
 	dir := t.TempDir()
 	d := wide(t, s, 20, 0)
 	push := func(name string) error {
@@ -225,7 +226,7 @@ func TestPushWithABrokenRecord(t *testing.T) {
 func TestPushOfABaseElsewhere(t *testing.T) {
 	t.Parallel()
 	to := newUpstream(t, registrytest.Options{Images: []registrytest.Image{{Name: "other:1"}}})
-	s, c := newStore(t), newClient(t, options(t, to))
+	s, c := storetest.New(t), newClient(t, options(t, to))
 	d := wide(t, s, 20, 0)
 	o := remote.PushOptions{Base: to.Ref("none:1")} // not there: passed over
 	if err := c.Push(t.Context(), s, d, to.Ref("wide:1"), o); err != nil {

@@ -26,6 +26,7 @@ import (
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/registrytest"
 	"github.com/clusterimage/sealer/registry/remote"
+	"github.com/clusterimage/sealer/store/storetest"
 )
 
 // Plain http is never tried for a registry that is not said to be insecure.
@@ -121,7 +122,7 @@ func TestExpiredCertificate(t *testing.T) {
 	t.Cleanup(srv.Close)
 	o := options(t)
 	r := ref.Reference{Registry: strings.TrimPrefix(srv.URL, "https://"), Repository: "a", Tag: "1"}
-	_, err = newClient(t, o).Pull(t.Context(), newStore(t), r, remote.PullOptions{})
+	_, err = newClient(t, o).Pull(t.Context(), storetest.New(t), r, remote.PullOptions{})
 	var cert *tls.CertificateVerificationError
 	if !errors.As(err, &cert) || !strings.Contains(err.Error(), r.String()) || asked.Load() != 0 {
 		t.Errorf("error %v after %d requests", err, asked.Load())
@@ -148,7 +149,7 @@ func TestRedirects(t *testing.T) {
 	up.Inject(registrytest.Fault{On: registrytest.Blob, Do: registrytest.Redirect(elsewhere.URL())})
 	o := options(t, up, elsewhere, images)
 	o.Credentials = []remote.Credential{{Registry: up.Host(), Username: "u", Password: "secret"}}
-	s := newStore(t)
+	s := storetest.New(t)
 	if _, err := newClient(t, o).Pull(t.Context(), s, up.Ref("one:1"), remote.PullOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -164,14 +165,14 @@ func TestRedirects(t *testing.T) {
 	// Not to a host over plain http that nobody called insecure.
 	o.Insecure = []string{up.Host()}
 	asked := len(elsewhere.Requests())
-	_, err := newClient(t, o).Pull(t.Context(), newStore(t), up.Ref("one:1"), remote.PullOptions{})
+	_, err := newClient(t, o).Pull(t.Context(), storetest.New(t), up.Ref("one:1"), remote.PullOptions{})
 	if err == nil || !strings.Contains(err.Error(), "over plain http") || len(elsewhere.Requests()) != asked {
 		t.Errorf("error %v, %d requests more", err, len(elsewhere.Requests())-asked)
 	}
 	// Not for ever.
 	up.ClearFaults()
 	up.Inject(registrytest.Fault{On: registrytest.Blob, Do: registrytest.Redirect(up.URL())})
-	if _, err := newClient(t, o).Pull(t.Context(), newStore(t), up.Ref("one:1"), remote.PullOptions{}); err == nil || !strings.Contains(err.Error(), "too many redirects") {
+	if _, err := newClient(t, o).Pull(t.Context(), storetest.New(t), up.Ref("one:1"), remote.PullOptions{}); err == nil || !strings.Contains(err.Error(), "too many redirects") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -197,7 +198,7 @@ insecure = true
 	team := func(name string) ref.Reference {
 		return ref.Reference{Registry: "reg.example", Repository: "team/" + name, Tag: "1"}
 	}
-	s := newStore(t)
+	s := storetest.New(t)
 	if _, err := c.Pull(t.Context(), s, team("many"), remote.PullOptions{}); err != nil {
 		t.Fatal(err)
 	}
