@@ -129,14 +129,14 @@ func TestSizesOfLayersThatAreThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, again := range []bool{false, true} { // the store that has unpacked the layers knows their sizes
-		if again {
-			s = openTest(t, root)
-		}
 		for _, tc := range []struct {
 			size  int64
 			known bool
 			good  bool
 		}{{8000, false, true}, {0, false, true}, {7999, false, false}, {8001, false, false}, {1 << 20, false, false}, {7999, true, true}} {
+			if again {
+				s = openTest(t, root)
+			}
 			img, err := s.Image(t.Context(), "app", nil)
 			if err != nil {
 				t.Fatal(err)
