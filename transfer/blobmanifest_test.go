@@ -12,6 +12,7 @@ import (
 	"github.com/clusterimage/sealer/registry/registrytest"
 	"github.com/clusterimage/sealer/registry/remote"
 	"github.com/clusterimage/sealer/store"
+	"github.com/clusterimage/sealer/store/storetest"
 	"github.com/clusterimage/sealer/transfer"
 )
 
@@ -48,7 +49,7 @@ func TestPullLacksBlobManifest(t *testing.T) {
 	} {
 		for _, all := range []bool{true, false} {
 			v.up.Inject(registrytest.Fault{On: registrytest.Manifest, Reference: apart[1].Digest.String(), Do: tc.do})
-			far := newStore(t)
+			far := storetest.New(t)
 			o := remote.PullOptions{}
 			if !all {
 				o.Platforms = []ocispec.Platform{platform.Default()}
@@ -89,7 +90,7 @@ func TestPullNeedsOfBlobManifests(t *testing.T) {
 	}
 	v.push(near, im, "team/both:v1", transfer.PushOptions{})
 
-	far := newStore(t)
+	far := storetest.New(t)
 	p, err := platform.Parse("linux/amd64")
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +110,7 @@ func TestPullNeedsOfBlobManifests(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 
-	third := newStore(t)
+	third := storetest.New(t)
 	from.Tag, from.Digest = "", amd.ManifestDescriptor.Digest
 	d, err := transfer.Pull(t.Context(), third, newClient(t, v.up), from, remote.PullOptions{})
 	if err != nil {
