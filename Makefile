@@ -78,7 +78,7 @@ test-sohost: ## sealer-sohost opens .so plugins of sealer 0.8 (needs a C compile
 bench-run: ## a cluster by sealer beside the same one by hand; what second runs send; 1,000 machines (SIZE=500 for a larger image; 20 minutes)
 	@bash cluster/clustertest/run bench
 	@bash cluster/clustertest/standin/run spread
-	$(GO) test ./cmd/sealer -run '^$$' -bench ThousandMachines -benchtime 1x -timeout 30m
+	$(GO) test ./cmd/sealer -run '^$$' -bench 'Machines$$/machines=1000$$' -benchtime 1x -timeout 30m
 
 static: ## staticcheck and govulncheck, where they and their data can be had
 	@bash .ci/static
