@@ -128,6 +128,10 @@ bench-travel: programs ## requests, bytes, memory, disk and times of pushes, pul
 	SEALER=$(CURDIR)/bin/sealer $(GO) test ./cmd/sealer -run '^$$' -bench 'Memory' -benchtime 1x -timeout 60m
 	python3 transfer/bench.py bin/sealer bin/upstream
 
+.PHONY: bench-blobs
+bench-blobs: programs ## the same of an image with 60,000 blobs, which a registry's manifest does not take (an hour)
+	SEALER=$(CURDIR)/bin/sealer $(GO) test ./cmd/sealer -run '^$$' -bench 'SixtyThousand' -benchtime 1x -timeout 120m
+
 .PHONY: clients
 clients: ## cosign, crane, regctl, oras and skopeo with our images and signatures, between three registries; readers of SBOMs (installs what it needs)
 	@bash .ci/clients/run

@@ -65,3 +65,34 @@ func BenchmarkRemove(b *testing.B) {
 		i++
 	}
 }
+
+// Several images go in one change with one prune; a name that is not there, or that
+// an earlier one took, fails alone.
+func TestRemoveAll(t *testing.T) {
+	t.Parallel()
+	s, err := Open(t.TempDir(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeImages(t, s, 4, 3, 100)
+	pruned := 0
+	out := s.RemoveAll(t.Context(), []string{"app:v0", "none:v1", "app:v2", "app:v2"})
+	for i, want := range []bool{true, false, true, false} {
+		if (out[i].ID != "") != want || errors.Is(out[i].Err, ErrNotFound) == want {
+			t.Errorf("%d: %+v", i, out[i])
+		}
+		if len(out[i].Pruned.Items) > 0 {
+			pruned++
+		}
+	}
+	if pruned != 1 || len(out[2].Pruned.Items) < 2 {
+		t.Errorf("%d prunes: %+v", pruned, out[2].Pruned)
+	}
+	list, err := s.List()
+	if err != nil || len(list) != 2 {
+		t.Errorf("%d images are left: %v", len(list), err)
+	}
+	if again, err := s.Prune(t.Context(), PruneOptions{}); err != nil || len(again.Items) > 0 {
+		t.Errorf("garbage is left: %+v, %v", again, err)
+	}
+}

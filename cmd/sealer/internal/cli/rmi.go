@@ -20,11 +20,9 @@ its names.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withStore(func(s *store.Store) error {
 				var errs []error
-				for _, name := range args {
-					r, err := s.Remove(cmd.Context(), name)
-					if err != nil {
-						errs = append(errs, notFound(err))
-						continue
+				for _, r := range s.RemoveAll(cmd.Context(), args) {
+					if r.Err != nil {
+						errs = append(errs, notFound(r.Err))
 					}
 					for _, n := range r.Names {
 						printLine(a.Out, "removed name", familiar(n))
