@@ -34,7 +34,8 @@ for case in "$corpus"/cases/*/; do
   scan "$name" -o imageList >"$out/$name.txt" 2>"$out/$name.err"
 done
 spent=$(((($(date +%s%N) - start)) / 1000000))
-used=$(times | awk 'NR == 2 {gsub(/[ms]/, " "); print $1 * 60 + $2 + $3 * 60 + $4}')
+times >"$out/times"
+used=$(awk 'NR == 2 {gsub(/[ms]/, " "); print $1 * 60 + $2 + $3 * 60 + $4}' "$out/times")
 for case in "$corpus"/cases/*/; do
   name=$(basename "$case")
   scan "$name" -o json --rejected >"$out/$name.json" 2>/dev/null

@@ -105,20 +105,28 @@ func statusField(pid int, name string) float64 {
 }
 
 // script runs a benchmark of this repository, whose figures come by the
-// variable FIGURES, and from the lines of "go test -bench". env is NAME=VALUE.
+// variable FIGURES or, where it writes none, from the lines of "go test -bench".
+// env is NAME=VALUE.
 func (m *meter) script(ctx context.Context, env []string, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(append(os.Environ(), figure.Variable+"="+m.figures), env...)
 	endTogether(cmd)
 	cmd.WaitDelay = 20 * time.Second
 	var tail tail
-	lines := &benchLines{m: m}
+	lines := &benchLines{}
+	before, _ := readFigures(m.figures)
 	cmd.Stdout, cmd.Stderr = io.MultiWriter(m.out, &tail, lines), io.MultiWriter(m.out, &tail)
 	err := cmd.Run()
 	if err != nil {
-		return errors.Join(fmt.Errorf("%s: %w: %s", name, err, tail.last()), lines.err)
+		err = fmt.Errorf("%s: %w: %s", name, err, tail.last())
 	}
-	return lines.err
+	if after, _ := readFigures(m.figures); len(after) > len(before) {
+		return err // it has figures of its own, which say more
+	}
+	for _, f := range lines.figures {
+		err = errors.Join(err, m.add(f))
+	}
+	return err
 }
 
 // A tail keeps the last bytes of an output.
@@ -139,9 +147,8 @@ func (t *tail) last() string {
 
 // benchLines turns the lines of "go test -bench" into figures.
 type benchLines struct {
-	m    *meter
-	rest string
-	err  error
+	rest    string
+	figures []figure.Figure
 }
 
 func (l *benchLines) Write(p []byte) (int, error) {
@@ -152,9 +159,7 @@ func (l *benchLines) Write(p []byte) (int, error) {
 			return len(p), nil
 		}
 		l.rest = rest
-		for _, f := range benchFigures(line) {
-			l.err = errors.Join(l.err, l.m.add(f))
-		}
+		l.figures = append(l.figures, benchFigures(line)...)
 	}
 }
 
