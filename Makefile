@@ -83,6 +83,10 @@ bench-run: ## a cluster by sealer beside the same one by hand; what second runs 
 static: ## staticcheck and govulncheck, where they and their data can be had
 	@bash .ci/static
 
+.PHONY: browser
+browser: ## the page of sealer report in Chromium, headless (SEALER_AXE=axe.min.js for its accessibility, too)
+	SEALER_REQUIRE_BROWSER=1 $(GO) test ./report -count=1 -run TestBrowser -v
+
 fuzz: ## each fuzz target for a while (FUZZTIME, default 30s)
 	@bash .ci/fuzz
 

@@ -79,7 +79,8 @@ func anchor(title string) string {
 	return b.String()
 }
 
-// goals is the table of all figures that have one, missed ones first.
+// goals is the table of the figures that have one, missed ones first. Of a growth
+// that meets its goals the largest size stands for all.
 func (w *pageWriter) goals(r *record) {
 	var with []figure.Figure
 	for _, o := range r.Parts {
@@ -92,12 +93,17 @@ func (w *pageWriter) goals(r *record) {
 	if len(with) == 0 {
 		return
 	}
-	slices.SortStableFunc(with, func(a, b figure.Figure) int { return cmp.Compare(rank(a), rank(b)) })
+	all, larger := len(with), map[string]float64{}
+	for _, f := range with {
+		larger[f.Name+f.Unit] = max(larger[f.Name+f.Unit], f.X)
+	}
 	missed := 0
 	for _, f := range with {
 		missed += 1 - rank(f)
 	}
-	fmt.Fprintf(w, "\n## Goals\n\n%d of %d are met.\n\n| | figure | value | beside | ratio | goal |\n| --- | --- | --- | --- | --- | --- |\n", len(with)-missed, len(with))
+	with = slices.DeleteFunc(with, func(f figure.Figure) bool { return rank(f) == 1 && f.X < larger[f.Name+f.Unit] })
+	slices.SortStableFunc(with, func(a, b figure.Figure) int { return cmp.Compare(rank(a), rank(b)) })
+	fmt.Fprintf(w, "\n## Goals\n\n%d of %d are met; of a growth that meets them the largest size is shown.\n\n| | figure | value | beside | ratio | goal |\n| --- | --- | --- | --- | --- | --- |\n", all-missed, all)
 	for _, f := range with {
 		state := "met"
 		if rank(f) == 0 {

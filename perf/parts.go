@@ -76,7 +76,7 @@ var parts = []part{
 		about: "Requests and bytes by a registry that counts; processor time by the number of blobs.",
 	},
 	{
-		name: "run", title: "Making a cluster", command: "make bench-run", limit: 12 * time.Minute, run: runCluster,
+		name: "run", title: "Making a cluster", command: "make bench-run", limit: 15 * time.Minute, run: runCluster,
 		about: "Real Kubernetes on test machines (namespaces of one kernel), beside the same cluster made by hand.",
 	},
 }

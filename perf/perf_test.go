@@ -97,7 +97,7 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"1 of 2 are met", "| **missed** | images: pull | 30 s | skopeo: 10 s | 3.00 | ≤ 1.10 |", "| met | images: push, 100 images | 5 requests |",
+		"2 of 3 are met; ", "| **missed** | images: pull | 30 s | skopeo: 10 s | 3.00 | ≤ 1.10 |", "| met | images: push, 100 images | 5 requests |",
 		"| push | 3 | 5 | 0.11 | 0.11 |", "| a \\| b (stand-in) | 1.50 s | 1 to 2, 3 |", "(performance/images-requests-by-images.svg)", "**Not whole:** no cluster here", "- Making a cluster: no cluster here",
 		"- Serving: that part did not run.", "**Push targets.** Not derived",
 	} {
@@ -134,7 +134,7 @@ func TestPage(t *testing.T) {
 func sample() *record {
 	return &record{Machine: []string{"a machine"}, Versions: []string{"go"}, Parts: []outcome{
 		{Name: "images", Title: "By the number of container images", Command: "make x", Date: "2026-11-22 10:00", Figures: []figure.Figure{
-			{Name: "images/push", Value: 3, Unit: "requests", X: 1, XUnit: "images"},
+			{Name: "images/push", Value: 3, Unit: "requests", X: 1, XUnit: "images", Goal: new(4.0)},
 			{Name: "images/push", Value: 5, Unit: "requests", X: 100, XUnit: "images", Goal: new(5.0)},
 			{Name: "images/pull", Value: 30, Unit: "s", Peer: "skopeo", PeerValue: 10, Goal: new(1.1)},
 			{Name: "images/a | b", Value: 1.5, Unit: "s", Low: 1, High: 2, Runs: 3, Note: "stand-in"},

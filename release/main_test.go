@@ -104,6 +104,8 @@ func TestRelease(t *testing.T) {
 	t.Run("install", func(t *testing.T) { install(t, first, public) })
 	t.Run("inventory", func(t *testing.T) { inventory(t, first) })
 	t.Run("packages", func(t *testing.T) { packages(t, first) })
+	t.Run("deb", func(t *testing.T) { installDeb(t, one(t, filepath.Join(first, "*.deb"))) })
+	t.Run("rpm", func(t *testing.T) { installRPM(t, one(t, filepath.Join(first, "*.rpm"))) })
 }
 
 func read(t *testing.T, name string) []byte {
