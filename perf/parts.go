@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"time"
 )
 
@@ -141,7 +143,19 @@ func runTravel(ctx context.Context, m *meter) error {
 	if m.quick {
 		which = "Travel/images=20$"
 	}
-	return m.script(ctx, nil, "go", "test", "./transfer", "-run", "^$", "-bench", which, "-benchtime", "1x")
+	err := m.script(ctx, nil, "go", "test", "./transfer", "-run", "^$", "-bench", which, "-benchtime", "1x")
+	if _, missing := exec.LookPath("python3"); missing != nil {
+		return errors.Join(err, unable{"python3 is not on this machine: no times"})
+	}
+	upstream := filepath.Join(m.dir, "upstream")
+	if bad := m.script(ctx, nil, "go", "build", "-o", upstream, "./registry/registrytest/upstream"); bad != nil {
+		return errors.Join(err, bad)
+	}
+	pairs := "PAIRS=3"
+	if m.quick {
+		pairs = "PAIRS=1"
+	}
+	return errors.Join(err, m.script(ctx, []string{pairs}, "python3", "transfer/bench.py", m.sealer, upstream))
 }
 
 func runCluster(ctx context.Context, m *meter) error {

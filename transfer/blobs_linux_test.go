@@ -6,10 +6,9 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
+	"github.com/clusterimage/sealer/perf/figure"
 	"github.com/clusterimage/sealer/registry/ref"
 	"github.com/clusterimage/sealer/registry/remote"
 	"github.com/clusterimage/sealer/store"
@@ -40,9 +39,13 @@ func BenchmarkBlobs(b *testing.B) {
 					b.Fatal(err)
 				}
 				report := func(name string, do func()) {
-					before := processorTime()
+					before := figure.ProcessorTime()
 					do()
-					fmt.Printf("%6d blobs  %-20s %8.3f s\n", n*blobsPerImage, name, (processorTime() - before).Seconds())
+					took := (figure.ProcessorTime() - before).Seconds()
+					fmt.Printf("%6d blobs  %-20s %8.3f s\n", n*blobsPerImage, name, took)
+					if err := figure.Add(figure.Figure{Name: "travel/" + name, Value: took, Unit: "CPU s", X: float64(n * blobsPerImage), XUnit: "blobs"}); err != nil {
+						b.Error(err)
+					}
 				}
 				var im *store.Image
 				report("write and commit", func() { im = build(b, s, nil, 0, n, 0, "team/q:v1") })
@@ -74,13 +77,4 @@ func BenchmarkBlobs(b *testing.B) {
 			}
 		})
 	}
-}
-
-// processorTime returns what this process has used.
-func processorTime() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano())
 }

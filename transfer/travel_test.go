@@ -12,6 +12,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/clusterimage/sealer/image"
+	"github.com/clusterimage/sealer/perf/figure"
 	"github.com/clusterimage/sealer/registry/mirror"
 	"github.com/clusterimage/sealer/registry/platform"
 	"github.com/clusterimage/sealer/registry/ref"
@@ -291,6 +292,14 @@ func BenchmarkTravel(b *testing.B) {
 						"bench": "travel-requests", "images": n, "what": r.name, "requests": r.got.requests, "goal": r.requests,
 						"met": float64(r.got.requests) <= r.requests, "blobBytesUp": r.got.blobsUp, "bytesDown": r.got.down,
 					})
+					for _, f := range []figure.Figure{
+						{Value: float64(r.got.requests), Unit: "requests", Goal: &r.requests}, {Value: float64(r.got.blobsUp), Unit: "bytes of blobs sent"}, {Value: float64(r.got.down), Unit: "bytes fetched"},
+					} {
+						f.Name, f.X, f.XUnit = "travel/"+r.name, float64(n), "images"
+						if err := figure.Add(f); err != nil {
+							b.Error(err)
+						}
+					}
 				}
 			}
 		})

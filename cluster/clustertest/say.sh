@@ -1,5 +1,6 @@
 # How the scripts of this directory tell how it goes; sourced, not run.
 # shellcheck shell=bash disable=SC2154,SC2034
+. "${BASH_SOURCE[0]%/*}/../../perf/figure.sh"
 step() { printf '\n== %s (%d s)\n' "$*" $((SECONDS - began)); }
 fail() { echo "   NOT SO: $*" >&2; exit 1; }
 must() { # must 'what is expected' COMMAND...
@@ -30,6 +31,7 @@ median() { printf '%s\n' "$@" | sort -n | awk '{a[NR] = $1} END {print a[int((NR
 # goal WHAT MEASURED LIMIT UNIT: a line of the report at the end
 goal() {
   local word
+  figure "run/$1" "$2" "${4:-blobs}" "goal=$3"
   word=$(awk -v a="$2" -v b="$3" 'BEGIN {print a <= b ? "reached" : "NOT REACHED"}')
   printf '%-72s %8s %-5s goal <= %s: %s\n' "$1" "$2" "$4" "$3" "$word" | tee -a "$LAB/goals"
 }
