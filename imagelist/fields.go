@@ -298,7 +298,7 @@ func (w walker) isDerived(image string) bool {
 }
 
 // isContainerBlock reports whether a map with a name and an image stands under a key
-// that says what it is: container { name = …, image = … }.
+// that names its kind: container { name = …, image = … }.
 func isContainerBlock(key string, n *yaml.Node) bool {
 	k := norm(key)
 	return (k == "container" || k == "initcontainer" || k == "sidecarcontainer") && isScalar(get(n, "image")) && isScalar(get(n, "name"))

@@ -139,7 +139,7 @@ var shells = wordSet("sh bash dash ash zsh ksh source .")
 // interpreters run scripts in languages that are not read.
 var interpreters = wordSet("python perl ruby node php lua pwsh ansible-playbook make")
 
-// shell reads what a shell is told to run.
+// shell reads the command that a shell is told to run.
 func (st *starter) shell(in commandPlace, cmd shellCommand) {
 	words := cmd.words[1:]
 	for i := 0; i < len(words); i++ {
@@ -203,7 +203,7 @@ func (st *starter) piped(in commandPlace, cmd shellCommand) (files []string) {
 	return files
 }
 
-// filters are programs that write what is in the files that they read.
+// filters are programs that write the content of the files that they read.
 var filters = wordSet("cat sed envsubst awk tr head tail grep tee yq jq cut sort uniq")
 
 // interpreter tells of a script in a language that is not read.
