@@ -67,12 +67,7 @@ func (s *scanner) kustomization(p place, n *yaml.Node) {
 			}
 		}
 	}
-	for i, it := range items(get(n, "helmCharts")) {
-		k.remote = true
-		w := walker{s: s, p: p}
-		w.fields(it, atIndex("helmCharts", i), "", inherited{}, 0)
-		s.gap(p, spot{it.Line, atIndex("helmCharts", i), text(it, "name"), ""}, chartElsewhereGap, "")
-	}
+	s.helmCharts(k, p, n)
 	k.remote = k.remote || len(k.from) == 0 || len(items(get(n, "configurations"))) > 0
 	for i, it := range items(get(n, "images")) {
 		o := override{name: text(it, "name"), newName: text(it, "newName"), newTag: text(it, "newTag"), tagSuffix: text(it, "tagSuffix"),

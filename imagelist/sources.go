@@ -31,6 +31,7 @@ type wantedChart struct {
 	source  string // as Charts takes it
 	data    []byte // the archive itself
 	dir     string // a directory of the repository
+	here    bool   // dir is sure to be the one of the rootfs
 	release release
 }
 
@@ -164,7 +165,9 @@ func (s *scanner) followDir(in install, w wantedChart) error {
 			return err
 		}
 	}
-	s.gap(in.p, spot{line: in.n.Line}, sameDirGap, in.p.object)
+	if !w.here {
+		s.gap(in.p, spot{line: in.n.Line}, sameDirGap, in.p.object)
+	}
 	return nil
 }
 
@@ -208,7 +211,7 @@ func (s *scanner) followChart(in install, w wantedChart) error {
 // can be followed.
 func (s *scanner) wantedCharts(in install) ([]wantedChart, []string, error) {
 	if in.wanted != nil {
-		if in.err == nil && in.wanted.source == "" {
+		if in.err == nil && in.wanted.source == "" && in.wanted.dir == "" {
 			in.err = errUnknownSource
 		}
 		return []wantedChart{*in.wanted}, nil, in.err
