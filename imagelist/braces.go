@@ -141,7 +141,7 @@ func (r *braceReader) close(mark string) {
 // keywords are names before a field or an expression that are no keys.
 var keywords = wordSet("local assert if then else for in import importstr importbin function error package let and or not tailstrict null self super")
 
-// named reads what begins with a name or a text.
+// named reads an item that begins with a name or a text.
 func (r *braceReader) named(into *yaml.Node) {
 	t := r.next()
 	if t.kind == nameToken && keywords[t.text] {
@@ -277,7 +277,7 @@ func (r *braceReader) say(key, text string) {
 	}
 }
 
-// skip leaves out what stands in brackets.
+// skip leaves out the text in brackets.
 func (r *braceReader) skip() {
 	depth := 0
 	for t := r.next(); t.kind != endToken; t = r.next() {

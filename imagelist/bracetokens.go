@@ -41,7 +41,7 @@ func (l *braceLexer) add(kind tokenKind, text string) {
 
 func (l *braceLexer) starts(prefix string) bool { return strings.HasPrefix(l.text[l.at:], prefix) }
 
-// to moves behind the next end, and returns what stood before it.
+// to moves behind the next end, and returns the text before it.
 func (l *braceLexer) to(end string) string {
 	rest := l.text[l.at:]
 	i := strings.Index(rest, end)

@@ -141,7 +141,7 @@ func (s *scanner) referenceValues(r *release, p place, key string, n *yaml.Node)
 			r.files = append(r.files, name)
 		}
 	case n != nil && !isPlaceholderText(n):
-		_ = r.give(n) // what cannot be read is found by the rules of values
+		_ = r.give(n) // an unreadable one is found by the rules of values
 	}
 }
 

@@ -16,7 +16,7 @@ func (s *scanner) quiet(p place, n *yaml.Node, path, kind string) {
 	case isScalar(n) && pullsImages(n.Value):
 		s.scriptText(p, n, path)
 		return
-	case strings.HasSuffix(path, ".mutate"), strings.HasSuffix(path, ".generate"): // what a policy adds
+	case strings.HasSuffix(path, ".mutate"), strings.HasSuffix(path, ".generate"): // parts that a policy adds
 		q := p
 		q.embedded, q.limit, q.prefix = p.embedded+1, Medium.weaker(p.limit), p.prefix+path+":"
 		w := walker{s: s, p: q}

@@ -17,7 +17,7 @@ import (
 // LockName is the usual name of a lock file.
 const LockName = "imageList.lock"
 
-// A Lock holds what a build fetched.
+// A Lock holds the references that a build fetched.
 type Lock struct {
 	// Images has the digest of each image that was mirrored, and of the image of
 	// FROM, by the normalised reference that it was fetched from.

@@ -26,7 +26,7 @@ type install struct {
 	err    error        // why wanted has no source
 }
 
-// A wanted chart is what an install asks for.
+// A wanted chart is the chart that an install asks for.
 type wantedChart struct {
 	source  string // as Charts takes it
 	data    []byte // the archive itself

@@ -46,7 +46,7 @@ func parseKubectl(words []word) (c kubectlCall) {
 		name, value, given := strings.Cut(w.text, "=")
 		switch {
 		case w.text == "--":
-			return c // what runs in the container
+			return c // the command in the container
 		case isRedirection(w.text) || strings.HasPrefix(w.text, "<"):
 			if strings.Trim(w.text, "0123456789&<>") == "" {
 				i++
@@ -147,7 +147,7 @@ func (st *starter) images(in commandPlace, cmd shellCommand, words []word) {
 	}
 }
 
-// objects looks at what kubectl makes objects of: a file, a directory, a URL, or
+// objects looks at the sources of objects for kubectl: a file, a directory, a URL, or
 // its input.
 func (st *starter) objects(in commandPlace, cmd shellCommand, w word) {
 	switch {

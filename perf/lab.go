@@ -19,7 +19,7 @@ import (
 	"github.com/clusterimage/sealer/perf/figure"
 )
 
-// A lab has what all parts use.
+// A lab has the means that all parts use.
 type lab struct {
 	tmp    string
 	sealer string // the program

@@ -103,7 +103,7 @@ type finder struct {
 	errs  []error
 }
 
-// manifest is what is read of the manifests of artifacts.
+// manifest has the fields that are read of manifests of artifacts.
 type manifest struct {
 	ArtifactType string `json:"artifactType"`
 	Config       struct {

@@ -80,7 +80,7 @@ type Image struct {
 	Digest    digest.Digest // of the manifest or index
 	Platforms []string
 	// SBOMs are the artifacts that describe the software of the image: none when
-	// nobody says what is in it.
+	// nobody has listed its content.
 	SBOMs    []digest.Digest
 	Packages []Package
 }

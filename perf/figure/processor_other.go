@@ -4,6 +4,6 @@ package figure
 
 import "time"
 
-// ProcessorTime returns what this process has used of the processors, user and
+// ProcessorTime returns the time that this process has used of the processors, user and
 // system; 0 where the system does not tell, as here.
 func ProcessorTime() time.Duration { return 0 }

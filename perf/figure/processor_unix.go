@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ProcessorTime returns what this process has used of the processors, user and
+// ProcessorTime returns the time that this process has used of the processors, user and
 // system; 0 where the system does not tell. It is getrusage(2).
 func ProcessorTime() time.Duration {
 	var u syscall.Rusage
