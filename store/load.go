@@ -144,7 +144,10 @@ func (a *archive) read(ctx context.Context, r io.Reader) error {
 			if _, err := io.Copy(io.Discard, plain); err != nil {
 				return layer.TarError(err)
 			}
-			break
+			return a.isLayout(docker)
+		}
+		if err != nil && n == 0 && errors.Is(layer.TarError(err), layer.ErrInvalid) {
+			return fmt.Errorf("it does not begin as a tar does: it is no archive of sealer save, or was cut off: %w", layer.TarError(err))
 		}
 		if err != nil {
 			return layer.TarError(err)
@@ -152,37 +155,46 @@ func (a *archive) read(ctx context.Context, r io.Reader) error {
 		if n >= most {
 			return fmt.Errorf("%w: %w: the archive has more than %d entries", ErrInvalid, ErrLimit, most)
 		}
-		if h.Typeflag != tar.TypeReg {
-			continue // directories; a link is no content
-		}
-		if m := blobEntry.FindStringSubmatch(h.Name); m != nil {
-			desc := ocispec.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, m[2]), Size: h.Size}
-			if a.leftOut() == desc.Digest {
-				err = a.checkDelta(desc, tr)
-			} else {
-				err = a.blob(desc, tr)
-			}
-			if err != nil {
-				return fmt.Errorf("blob %s: %w", desc.Digest, err)
-			}
-			continue
-		}
-		switch strings.TrimPrefix(h.Name, "./") {
-		case ocispec.ImageIndexFile:
-			if h.Size > maxManifest {
-				return fmt.Errorf("%w: an index.json of %d bytes", ErrInvalid, h.Size)
-			}
-			a.index = newIndex()
-			if err := json.NewDecoder(tr).Decode(a.index); err != nil {
-				return fmt.Errorf("%w: index.json: %w", ErrInvalid, err)
-			}
-			if err := a.judged(); err != nil {
-				return err
-			}
-		case "manifest.json":
-			docker = true
+		docker = docker || strings.TrimPrefix(h.Name, "./") == "manifest.json"
+		if err := a.entry(h, tr); err != nil {
+			return err
 		}
 	}
+}
+
+// entry takes one entry of the tar, whose content is r: a blob, or index.json.
+func (a *archive) entry(h *tar.Header, r io.Reader) error {
+	if h.Typeflag != tar.TypeReg {
+		return nil // directories; a link is no content
+	}
+	if m := blobEntry.FindStringSubmatch(h.Name); m != nil {
+		desc := ocispec.Descriptor{Digest: digest.NewDigestFromEncoded(digest.SHA256, m[2]), Size: h.Size}
+		take := a.blob
+		if a.leftOut() == desc.Digest {
+			take = a.checkDelta
+		}
+		if err := take(desc, r); err != nil {
+			return fmt.Errorf("blob %s: %w", desc.Digest, err)
+		}
+		return nil
+	}
+	if strings.TrimPrefix(h.Name, "./") != ocispec.ImageIndexFile {
+		return nil
+	}
+	if h.Size > maxManifest {
+		return fmt.Errorf("%w: an index.json of %d bytes", ErrInvalid, h.Size)
+	}
+	a.index = newIndex()
+	if err := json.NewDecoder(r).Decode(a.index); err != nil {
+		return fmt.Errorf("%w: index.json: %w", ErrInvalid, err)
+	}
+	return a.judged()
+}
+
+// isLayout returns an error when the tar that was read has no layout, or is a delta
+// that does not say what it leaves out. docker: it has a manifest.json, as docker
+// save writes.
+func (a *archive) isLayout(docker bool) error {
 	switch {
 	case a.index == nil && docker:
 		return fmt.Errorf("%w: it is an archive of docker save without an OCI image layout", ErrInvalid)

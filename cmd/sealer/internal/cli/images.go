@@ -3,6 +3,8 @@ package cli
 import (
 	"errors"
 	"io"
+	"io/fs"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -57,6 +59,10 @@ where SOURCE_DATE_EPOCH was set. OWN is what no other image here has.`,
 			err := a.withStore(func(s *store.Store) error {
 				images, err := s.Summaries(cmd.Context())
 				rows = slices.DeleteFunc(imageRows(images), func(r imageRow) bool { return !r.matches(args) })
+				if _, statErr := os.Stat(s.Root()); errors.Is(statErr, fs.ErrNotExist) {
+					// A mistyped --root looks like an empty store.
+					printf(a.Err, "No store at %s: build, pull and load make one.\n", s.Root())
+				}
 				return err
 			})
 			if err != nil && len(rows) == 0 {
