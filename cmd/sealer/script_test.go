@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -133,6 +135,9 @@ func condition(cond string) (bool, error) {
 		return os.Getenv("SEALER_REQUIRE_TOOLS") != "", nil
 	case "root":
 		return os.Geteuid() == 0, nil
+	case "race":
+		info, ok := debug.ReadBuildInfo()
+		return ok && slices.ContainsFunc(info.Settings, func(b debug.BuildSetting) bool { return b.Key == "-race" && b.Value == "true" }), nil
 	case "mounts":
 		return os.Geteuid() == 0 && exec.Command("unshare", "-m", "true").Run() == nil, nil
 	}
