@@ -13,6 +13,7 @@ import (
 var foreign = []string{
 	"unauthorized", "429", "toomanyrequests", "certificate signed by unknown authority", "certificate is valid for … not …",
 	"no space left on device", "unexpected EOF", "404", "MANIFEST_UNKNOWN", "x509", "405", "UNSUPPORTED", "413", "sealer images",
+	"fallback tag manifest is not an OCI image index",
 }
 
 // Every error text by which docs/troubleshooting.md is searched is one that the
