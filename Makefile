@@ -127,7 +127,7 @@ bench-resume: ## a blob of 1 GiB over a link that is cut every 100 MB, the build
 bench-mirror: ## mirroring beside the floor and the peers, on loopback and at 30 ms (root; takes long)
 	@bash registry/mirror/bench.sh
 
-bench-travel: programs ## requests, bytes, memory, disk and times of pushes, pulls, saves and loads (1 to 2,750 images; 20 minutes; BENCH_JSON=FILE for lines of JSON)
+bench-travel: programs ## requests, bytes, memory, disk and times of pushes, pulls, saves and loads (1 to 2,750 images; 20 minutes; FIGURES=/PATH/FILE for lines of JSON)
 	$(GO) test ./transfer -run '^$$' -bench 'Travel|Blobs' -benchtime 1x
 	SEALER=$(CURDIR)/bin/sealer $(GO) test ./cmd/sealer -run '^$$' -bench 'Memory' -benchtime 1x -timeout 60m
 	python3 transfer/bench.py bin/sealer bin/upstream

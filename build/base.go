@@ -115,8 +115,8 @@ func (b *builder) base(ctx context.Context, written string, name ref.Reference, 
 }
 
 // signed returns an error unless the key of the options has signed the base im.
-// The signatures that the store keeps are tried first. Then those in the
-// repository of name are, unless name is nil.
+// It tries the signatures in the store, then those in the repository of name,
+// unless name is nil.
 func (b *builder) signed(ctx context.Context, im *store.Image, name *ref.Reference) error {
 	switch {
 	case b.o.VerifyKey == nil:

@@ -112,8 +112,8 @@ func (p Pair) PEM() (cert, key []byte, err error) {
 	return cert, pem.EncodeToMemory(&pem.Block{Type: pemKey, Bytes: der}), nil
 }
 
-// ParseAuthority reads what PEM has written of an authority: its certificate and
-// its key, in any order, in one text or in two. Other blocks are passed over.
+// ParseAuthority reads the certificate and the key of an authority from PEM, in
+// any order, in one text or in two. Other blocks are passed over.
 func ParseAuthority(texts ...[]byte) (Pair, error) {
 	var p Pair
 	for _, text := range texts {

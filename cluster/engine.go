@@ -123,8 +123,8 @@ type engine struct {
 	file     *spec.File
 	state    state
 	machines []*machine // the masters first
-	// spare says which machines may be out of reach, and lost are those that are;
-	// nil spares none.
+	// spare reports whether a machine may be out of reach; nil: none may. The
+	// machines of lost are out of reach.
 	spare   func(spec.Node) bool
 	lost    []*fleet.Machine
 	fleet   *fleet.Fleet

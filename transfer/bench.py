@@ -8,7 +8,7 @@ floor of a push or a pull is each blob once over 8 connections, hashed once, fro
 beside sha256sum. Everything is on loopback; make bench-mirror has the links of 30 ms (root). A busy machine shifts seconds:
 the ratio is the median of the pairs' ratios.
 
-Settings: PAIRS (5), MIB (256: bytes of the image), BENCH_JSON (a file that gets a line of JSON for each row),
+Settings: PAIRS (5), MIB (256: bytes of the image), FIGURES (a file that gets a line of JSON for each row, as perf/figure has it),
 FIGURES (the file of make bench-all)."""
 import concurrent.futures, hashlib, http.client, json, os, shutil, statistics, subprocess, sys, tempfile, time
 
@@ -151,9 +151,6 @@ def row(name, goal, *contestants):
                 line = {"figure": f"travel/{name}, {mib} MiB", "value": out["sealer"]["seconds"], "unit": "s", "runs": pairs, "peer": n, "peerValue": out[n]["seconds"]}
                 line.update({"low": min(times["sealer"]), "high": max(times["sealer"])}, **({"goal": goal} if n == contestants[1][0] else {}))
                 f.write(json.dumps(line) + "\n")
-    if os.environ.get("BENCH_JSON"):
-        with open(os.environ["BENCH_JSON"], "a") as f:
-            f.write(json.dumps(out) + "\n")
 
 
 try:

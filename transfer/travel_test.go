@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"testing"
 
 	"github.com/opencontainers/go-digest"
@@ -288,10 +287,6 @@ func BenchmarkTravel(b *testing.B) {
 				for _, r := range rows(b, n) {
 					fmt.Printf("%4d images  %-48s %6d requests (at most %5.0f)  %8d bytes of blobs up  %8d bytes down\n",
 						n, r.name, r.got.requests, r.requests, r.got.blobsUp, r.got.down)
-					benchJSON(b, map[string]any{
-						"bench": "travel-requests", "images": n, "what": r.name, "requests": r.got.requests, "goal": r.requests,
-						"met": float64(r.got.requests) <= r.requests, "blobBytesUp": r.got.blobsUp, "bytesDown": r.got.down,
-					})
 					for _, f := range []figure.Figure{
 						{Value: float64(r.got.requests), Unit: "requests", Goal: &r.requests}, {Value: float64(r.got.blobsUp), Unit: "bytes of blobs sent"}, {Value: float64(r.got.down), Unit: "bytes fetched"},
 					} {
@@ -303,28 +298,5 @@ func BenchmarkTravel(b *testing.B) {
 				}
 			}
 		})
-	}
-}
-
-// benchJSON appends a row to the file that $BENCH_JSON names.
-func benchJSON(b *testing.B, row map[string]any) {
-	b.Helper()
-	name := os.Getenv("BENCH_JSON")
-	if name == "" {
-		return
-	}
-	line, err := json.Marshal(row)
-	if err != nil {
-		b.Fatal(err)
-	}
-	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		b.Fatal(err)
-	}
-	if _, err := f.Write(append(line, '\n')); err != nil {
-		b.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		b.Fatal(err)
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/spdx/tools-golang/utils"
 )
 
-// documents returns the documents of a kind: the sample, and those below
-// $SEALER_SBOMS, which a user may have written with the program.
+// documents returns the SBOMs whose file names end in suffix, by name: the sample
+// of image/sbom, and the files in the directory $SEALER_SBOMS.
 func documents(t *testing.T, suffix string) map[string][]byte {
 	t.Helper()
 	names, err := filepath.Glob("../../image/sbom/testdata/*" + suffix)

@@ -110,8 +110,8 @@ func ReadConfigs(names []string, context string) (Config, error) {
 	return c, nil
 }
 
-// parseFile reads a kubeconfig file. The files that it names by relative paths
-// are those of dir.
+// parseFile reads a kubeconfig file. Relative paths in it begin
+// at dir.
 func parseFile(b []byte, dir string) (file, error) {
 	var f file
 	if err := yaml.Unmarshal(b, &f); err != nil {

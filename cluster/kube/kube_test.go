@@ -46,8 +46,8 @@ func TestReadConfig(t *testing.T) {
 	}
 }
 
-// Of several files the first that says something counts, and paths are those of
-// the file that names them.
+// A setting is that of the first file that has it, and a relative path begins at
+// the directory of its file.
 func TestReadConfigs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

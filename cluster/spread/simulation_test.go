@@ -12,10 +12,10 @@ import (
 )
 
 // TestSimulation brings 1 GB to many machines in virtual time. The engine and
-// every machine send 1 Gbit/s, which their transfers at that moment share:
-// nothing else takes time. The Tracker alone decides who sends to whom. Until all
-// have it takes a time that grows with the logarithm of their number, and the
-// engine sends no more copies to many than to few. With FIGURES set the figures
+// every machine send 1 Gbit/s, which their transfers at that moment share;
+// nothing else takes time, and the Tracker decides who sends to whom. The time that
+// it takes grows with the logarithm of the number of machines, and the engine
+// sends no more copies to many than to few. With FIGURES set the figures
 // are kept: make bench-all.
 func TestSimulation(t *testing.T) {
 	t.Parallel()

@@ -2,8 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/clusterimage/sealer/perf/figure"
 	"github.com/clusterimage/sealer/registry/registrytest"
 )
 
@@ -138,10 +137,16 @@ func (l memoryLab) sealer(b *testing.B, args ...string) {
 	mb := float64(all) / 1000
 	fmt.Printf("%-28s %-8s %6.1f MB resident, %6.1f without the program's file  %6.2f s of processors of %7.2f s  %8.2f MB more on disk\n", l.name, args[0], mb, float64(own)/1000,
 		(cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds(), took.Seconds(), float64(diskUsage(l.dir)-before)/1e6)
-	benchJSON(b, map[string]any{
-		"bench": "travel-memory", "lab": l.name, "command": args[0], "residentMB": mb, "anonymousMB": float64(own) / 1000, "goal": resident, "met": mb <= resident,
-		"cpuSeconds": (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds(), "seconds": took.Seconds(), "diskBytes": diskUsage(l.dir) - before,
-	})
+	goal := float64(resident)
+	for _, f := range []figure.Figure{
+		{Name: "memory", Value: mb, Unit: "MB of memory", Goal: &goal},
+		{Name: "processor time", Value: (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds(), Unit: "CPU s"},
+	} {
+		f.Name = fmt.Sprintf("travel/%s of %s, %s", args[0], l.name, f.Name)
+		if err := figure.Add(f); err != nil {
+			b.Error(err)
+		}
+	}
 	if mb > resident {
 		b.Logf("%s: %s took %.1f MB, %d are good", l.name, args[0], mb, resident)
 	}
@@ -193,25 +198,4 @@ func diskUsage(dir string) int64 {
 		return nil
 	})
 	return total
-}
-
-// benchJSON appends a row to the file that $BENCH_JSON names.
-func benchJSON(b *testing.B, row map[string]any) {
-	b.Helper()
-	name := os.Getenv("BENCH_JSON")
-	if name == "" {
-		return
-	}
-	line, err := json.Marshal(row)
-	if err != nil {
-		b.Fatal(err)
-	}
-	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		b.Fatal(err)
-	}
-	_, err = f.Write(append(line, '\n'))
-	if err := errors.Join(err, f.Close()); err != nil {
-		b.Fatal(err)
-	}
 }

@@ -4,8 +4,7 @@
 // when a container first needs the image.
 //
 // It speaks gRPC (HTTP/2 with length-prefixed messages) over the standard
-// library's HTTP client, and encodes the few messages by hand. containerd's own
-// client would add 10 MB to the program, for services that are not used here. The
-// messages are those of github.com/containerd/containerd/api, which is stable
+// library's HTTP client, and encodes the few messages by hand: containerd's own
+// client brings packages for services that are not used here. The messages are those of github.com/containerd/containerd/api, which is stable
 // since containerd 1.0.
 package containerd

@@ -27,7 +27,7 @@ type engineFlags struct {
 	app                       appFlags
 }
 
-// flags adds them; force says what --force does.
+// flags adds the flags to cmd. force is the description of --force.
 func (c *engineFlags) flags(cmd *cobra.Command, force string) {
 	f := cmd.Flags()
 	f.BoolVarP(&c.yes, "yes", "y", false, "do not ask before the first change")
