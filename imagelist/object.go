@@ -134,41 +134,52 @@ func (s *scanner) object(p place, n *yaml.Node, kind string) {
 	if !isMap(n) || kind == "" {
 		return
 	}
-	p.kind = kind
-	p.group = apiGroup(text(n, "apiVersion"))
+	p.kind, p.group = kind, apiGroup(text(n, "apiVersion"))
 	if list := get(n, "items"); strings.HasSuffix(kind, "List") && isSeq(list) {
 		for _, it := range items(list) {
 			s.object(p, it, strings.TrimSuffix(kind, "List"))
 		}
 		return
 	}
+	p = s.noteObject(p, n)
+	s.noteSource(p, n)
+	s.fieldRules(p, n)
+	s.ofKind(p, n)
+}
+
+// noteObject counts an object, and returns its place with its name, and with
+// the limit of one that an install leaves out.
+func (s *scanner) noteObject(p place, n *yaml.Node) place {
 	if p.embedded == 0 && !p.nested {
-		p.object = objectName(kind, get(n, "metadata"))
+		p.object = objectName(p.kind, get(n, "metadata"))
 	}
 	if p.rendered {
 		if hook := text(n, "metadata", "annotations", "helm.sh/hook"); hook != "" && !installHook(hook) {
 			p = p.optional("hook " + hook + " is not run by an install")
 		}
 	}
-	s.kinds[p.group+"/"+kind] = true
+	s.kinds[p.group+"/"+p.kind] = true
 	if p.rendered && p.embedded == 0 {
 		s.objects++
-		if !strings.Contains(p.group, ".") || strings.HasSuffix(p.group, ".k8s.io") && kind != "CustomResourceDefinition" {
+		if !strings.Contains(p.group, ".") || strings.HasSuffix(p.group, ".k8s.io") && p.kind != "CustomResourceDefinition" {
 			s.builtin++
 		}
 	}
-	s.noteSource(p, n)
-	s.fieldRules(p, n)
+	return p
+}
+
+// ofKind looks at an object with the rules of its kind.
+func (s *scanner) ofKind(p place, n *yaml.Node) {
 	switch {
-	case kind == "CustomResourceDefinition":
+	case p.kind == "CustomResourceDefinition":
 		s.definition(n)
-	case kind == "Template" && (p.group == "" || p.group == "template.openshift.io") && isSeq(get(n, "objects")):
+	case p.kind == "Template" && (p.group == "" || p.group == "template.openshift.io") && isSeq(get(n, "objects")):
 		s.openShiftTemplate(p, n)
 	case podSpecPath(p) != nil:
 		s.workload(p, n)
-	case (kind == "Kustomization" || kind == "Component") && (p.group == "" || p.group == "kustomize.config.k8s.io"):
+	case (p.kind == "Kustomization" || p.kind == "Component") && (p.group == "" || p.group == "kustomize.config.k8s.io"):
 		s.kustomization(p, n)
-	case kind == "ClusterConfiguration" && p.group == "kubeadm.k8s.io":
+	case p.kind == "ClusterConfiguration" && p.group == "kubeadm.k8s.io":
 		// Among manifests it is an object that nothing of Kubernetes takes.
 		if p.embedded == 0 && (s.areaOf(p.file) == other || strings.Contains(path.Base(p.file), "kubeadm")) {
 			s.kubeadmConfigs = append(s.kubeadmConfigs, kubeadmConfig{place: p, node: n})
@@ -179,11 +190,11 @@ func (s *scanner) object(p place, n *yaml.Node, kind string) {
 		s.kubeletArgs(p, n)
 	case p.podSpecsOnly:
 		s.podSpecsIn(p, n, "")
-	case kind == "ConfigMap" && p.group == "":
+	case p.kind == "ConfigMap" && p.group == "":
 		s.configMap(p, n)
-	case kind == "Secret" && p.group == "":
+	case p.kind == "Secret" && p.group == "":
 		s.secret(p, n)
-	case kind == "List":
+	case p.kind == "List":
 	default:
 		s.custom(p, n)
 	}

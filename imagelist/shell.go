@@ -89,23 +89,9 @@ func (r *shellReader) step() {
 	}
 	switch c {
 	case '\\':
-		r.at++
-		if r.at < len(r.text) && r.text[r.at] == '\n' {
-			r.line++
-		} else if r.at < len(r.text) {
-			r.add(r.text[r.at])
-		}
-		r.at++
+		r.escaped()
 	case '\'':
-		end := strings.IndexByte(r.text[r.at+1:], '\'')
-		if end < 0 {
-			end = len(r.text) - r.at - 1
-		}
-		quoted := r.text[r.at+1 : r.at+1+end]
-		r.word.WriteString(quoted)
-		r.line += strings.Count(quoted, "\n")
-		r.begun = true
-		r.at = min(r.at+end+2, len(r.text))
+		r.plainQuoted()
 	case '"':
 		r.quoted()
 	case '$', '`':
@@ -132,9 +118,7 @@ func (r *shellReader) step() {
 		if r.begun {
 			r.add(c)
 			r.at++
-			return
-		}
-		if end := strings.IndexByte(r.text[r.at:], '\n'); end >= 0 {
+		} else if end := strings.IndexByte(r.text[r.at:], '\n'); end >= 0 {
 			r.at += end
 		} else {
 			r.at = len(r.text)
@@ -148,6 +132,30 @@ func (r *shellReader) step() {
 func (r *shellReader) add(c byte) {
 	r.word.WriteByte(c)
 	r.begun = true
+}
+
+// escaped reads a backslash and the character behind it; it joins lines.
+func (r *shellReader) escaped() {
+	r.at++
+	if r.at < len(r.text) && r.text[r.at] == '\n' {
+		r.line++
+	} else if r.at < len(r.text) {
+		r.add(r.text[r.at])
+	}
+	r.at++
+}
+
+// plainQuoted reads a text in single quotes, in which nothing is expanded.
+func (r *shellReader) plainQuoted() {
+	end := strings.IndexByte(r.text[r.at+1:], '\'')
+	if end < 0 {
+		end = len(r.text) - r.at - 1
+	}
+	quoted := r.text[r.at+1 : r.at+1+end]
+	r.word.WriteString(quoted)
+	r.line += strings.Count(quoted, "\n")
+	r.begun = true
+	r.at = min(r.at+end+2, len(r.text))
 }
 
 // quoted reads a text in double quotes.

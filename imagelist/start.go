@@ -75,7 +75,6 @@ func (c shellCommand) joined() string {
 
 // helm reads helm install, upgrade and template.
 func (st *starter) helm(in commandPlace, cmd shellCommand) {
-	at, dirs := in.at, in.dirs
 	args, flags, odd := helmArgs(cmd.words[1:])
 	if len(args) > 3 && args[0].text == "repo" && args[1].text == "add" && !args[2].dynamic && !args[3].dynamic {
 		st.s.noteHelmRepo(args[2].text, args[3].text)
@@ -92,21 +91,40 @@ func (st *starter) helm(in commandPlace, cmd shellCommand) {
 	if len(args) == 0 {
 		return
 	}
-	chart := args[0]
-	name, inside := st.find(chart.text, dirs)
-	tell := func(c cause, subject, reason string) { st.tell(c, in, subject, cmd.String(), reason) }
-	switch {
-	case chart.dynamic:
-		tell(startGap, at.subject(), unknownChart)
-		return
-	case !inside:
-		if near := st.beside(chart.text, dirs); near != "" {
-			tell(startGap, chart.text, near)
-		} else {
-			tell(startURL, chart.text, "")
-		}
+	name := st.chart(in, cmd, args[0])
+	if name == "" {
 		return
 	}
+	if odd = st.helmFlags(&r, in, cmd, name, flags) || odd; odd {
+		st.tell(startGap, in, name, cmd.String(), "the values that the command installs the chart with are known only when it runs")
+		r = release{plain: true}
+	}
+	slices.SortStableFunc(r.sets, func(a, b setting) int { return slices.Index(setFlags, a.flag) - slices.Index(setFlags, b.flag) })
+	st.releases[name] = append(st.releases[name], r)
+}
+
+// chart returns the path of the chart that a command installs. Of one that is
+// not in the rootfs it tells, and returns "".
+func (st *starter) chart(in commandPlace, cmd shellCommand, chart word) string {
+	name, inside := st.find(chart.text, in.dirs)
+	switch {
+	case chart.dynamic:
+		st.tell(startGap, in, in.at.subject(), cmd.String(), unknownChart)
+		return ""
+	case inside:
+		return name
+	}
+	if near := st.beside(chart.text, in.dirs); near != "" {
+		st.tell(startGap, in, chart.text, cmd.String(), near)
+	} else {
+		st.tell(startURL, in, chart.text, cmd.String(), "")
+	}
+	return ""
+}
+
+// helmFlags puts into r the flags with which a command installs the chart of
+// that name. odd says that one cannot be read.
+func (st *starter) helmFlags(r *release, in commandPlace, cmd shellCommand, name string, flags []word) (odd bool) {
 	for _, f := range flags {
 		odd = odd || f.dynamic
 		key, value, _ := strings.Cut(f.text, "=")
@@ -115,12 +133,12 @@ func (st *starter) helm(in commandPlace, cmd shellCommand) {
 			r.namespace = value
 		case "-f", "--values":
 			for _, value := range strings.Split(value, ",") { // as Helm's flag does
-				file, ok := st.find(value, dirs)
+				file, ok := st.find(value, in.dirs)
 				switch {
 				case value == "-" || strings.HasPrefix(value, "<"):
 					odd = true
 				case !ok && !f.dynamic:
-					tell(startGap, name, "the values file "+value+" is not in the rootfs")
+					st.tell(startGap, in, name, cmd.String(), "the values file "+value+" is not in the rootfs")
 				default:
 					r.files = append(r.files, file)
 				}
@@ -133,12 +151,7 @@ func (st *starter) helm(in commandPlace, cmd shellCommand) {
 			}
 		}
 	}
-	if odd {
-		tell(startGap, name, "the values that the command installs the chart with are known only when it runs")
-		r = release{plain: true}
-	}
-	slices.SortStableFunc(r.sets, func(a, b setting) int { return slices.Index(setFlags, a.flag) - slices.Index(setFlags, b.flag) })
-	st.releases[name] = append(st.releases[name], r)
+	return odd
 }
 
 // beside tells of a chart that is not there, though its directory is: which are.
