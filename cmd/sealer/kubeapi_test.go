@@ -12,8 +12,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -23,6 +25,7 @@ import (
 // takes whatever is written to it; FILE gets the administrator's kubeconfig. A
 // kubeadm of a script copies that to its place. KUBEPORT is the server's port. The
 // list of the pods of all namespaces is what FILE.pods holds, or empty.
+// REGISTRYPORT is a port for the cluster's registry.
 func kubeapi(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: kubeapi FILE NODE...")
@@ -61,6 +64,9 @@ func kubeapi(ts *testscript.TestScript, neg bool, args []string) {
 	_, port, err := net.SplitHostPort(s.Listener.Addr().String())
 	ts.Check(err)
 	ts.Setenv("KUBEPORT", port)
+	registry, err := freePort()
+	ts.Check(err)
+	ts.Setenv("REGISTRYPORT", registry)
 	ts.Defer(func() { endServices(ts.MkAbs("machine")) })
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
 	config := fmt.Sprintf(`apiVersion: v1
@@ -79,6 +85,26 @@ users:
   user: {token: none}
 `, s.URL, base64.StdEncoding.EncodeToString(ca))
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(config), 0o600))
+}
+
+// lastPort is the port that freePort gave last, or where it begins: test processes
+// that run beside each other begin at different ones.
+var lastPort atomic.Int64
+
+// freePort returns a port at which nothing listens. It is below those that systems
+// give to connections, so that none takes it before the service listens. Each call
+// returns another.
+func freePort() (string, error) {
+	const first, count = 15000, 15000
+	lastPort.CompareAndSwap(0, int64(os.Getpid()))
+	for range count {
+		port := strconv.Itoa(first + int(lastPort.Add(1)%count))
+		l, err := net.Listen("tcp", ":"+port)
+		if err == nil {
+			return port, l.Close()
+		}
+	}
+	return "", fmt.Errorf("no port from %d on is free", first)
 }
 
 // endServices ends what sealer's supervisor keeps running on the machine in dir:
