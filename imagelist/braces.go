@@ -138,24 +138,21 @@ func (r *braceReader) close(mark string) {
 	}
 }
 
-// keywords are names before a field or an expression that are no keys.
+// keywords are names before a field or an expression; a key only with a colon or
+// an equals sign behind them.
 var keywords = wordSet("local assert if then else for in import importstr importbin function error package let and or not tailstrict null self super")
 
 // named reads an item that begins with a name or a text.
 func (r *braceReader) named(into *yaml.Node) {
 	t := r.next()
-	if t.kind == nameToken && keywords[t.text] {
-		if t.text == "package" || t.text == "import" || t.text == "importstr" || t.text == "importbin" {
-			if r.peek(0).kind == nameToken || r.peek(0).kind == textToken {
-				r.at++
-			} else if r.is("(") {
-				r.skip()
-			}
-			return
-		}
+	if t.kind == nameToken && keywords[t.text] && !r.is(":") && !r.is("=") {
 		if t.text == "for" || t.text == "if" { // the clause, up to its braces or the end of its line
-			for c := r.peek(0); c.kind != endToken && c.line == t.line && !r.is("{") && !r.is("}") && !r.is("]"); c = r.peek(0) {
-				r.at++
+			for c := r.peek(0); c.kind != endToken && c.line == t.line && !r.is("{") && !r.is("}"); c = r.peek(0) {
+				if r.is("[") || r.is("(") {
+					r.skip()
+				} else {
+					r.at++
+				}
 			}
 		}
 		return // local and let: the name and its value follow as a field does

@@ -7,22 +7,24 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// value reads an expression: terms with operators between them.
+// value reads an expression: terms with operators between them. Of a condition
+// all branches are terms.
 func (r *braceReader) value(line int) *yaml.Node {
 	var terms []*yaml.Node
 	var chosen *yaml.Node
-	joined, star := true, false
+	operator := "" // before the next term
+	before := 0    // terms before the condition that is being read
 	for {
 		t := r.peek(0)
 		if t.kind == endToken || r.is(",") || r.is(";") || r.is("}") || r.is("]") || r.is(")") {
 			break
 		}
-		if t.kind != markToken && len(terms) > 0 && t.line > line && !r.afterOperator() {
+		branch := r.dialect == jsonnetDialect && t.kind == nameToken && (t.text == "then" || t.text == "else")
+		if t.kind != markToken && t.line > line && !r.afterOperator() && !branch {
 			break // the next field
 		}
 		if t.kind == markToken && t.text != "{" && t.text != "[" && t.text != "(" {
-			star = t.text == "*"
-			joined = joined && t.text == "+"
+			operator = t.text
 			r.at++
 			line = t.line
 			continue
@@ -32,18 +34,39 @@ func (r *braceReader) value(line int) *yaml.Node {
 		}
 		n := r.term()
 		line = r.peek(-1).line
-		if n == nil {
-			continue
+		switch {
+		case n != nil:
+			if operator == "*" && chosen == nil {
+				chosen = n
+			}
+			terms = join(terms, operator, n)
+		case t.text == "if":
+			before = len(terms)
+		case t.text == "then":
+			terms = terms[:before]
 		}
-		if star && chosen == nil {
-			chosen = n
-		}
-		terms = append(terms, n)
+		operator = ""
 	}
 	if chosen != nil { // CUE: string | *"default"
 		return chosen
 	}
-	return r.combine(terms, joined)
+	return r.combine(terms)
+}
+
+// join adds a term behind an operator: texts with a plus between them are one, as
+// is a text of Jsonnet with the values of its places.
+func join(terms []*yaml.Node, operator string, n *yaml.Node) []*yaml.Node {
+	last := len(terms) - 1
+	switch {
+	case last < 0 || terms[last].Kind != yaml.ScalarNode:
+	case operator == "+" && n.Kind == yaml.ScalarNode:
+		terms[last] = newText(terms[last].Value+n.Value, terms[last].Line)
+		return terms
+	case operator == "%" && n.Kind != yaml.MappingNode:
+		terms[last] = formatted(terms[last], n)
+		return terms
+	}
+	return append(terms, n)
 }
 
 func (r *braceReader) afterOperator() bool {
@@ -52,8 +75,7 @@ func (r *braceReader) afterOperator() bool {
 }
 
 // combine makes one node of the terms of an expression.
-func (r *braceReader) combine(terms []*yaml.Node, joined bool) *yaml.Node {
-	terms = dropNil(terms)
+func (r *braceReader) combine(terms []*yaml.Node) *yaml.Node {
 	if len(terms) < 2 {
 		return first(terms)
 	}
@@ -66,14 +88,6 @@ func (r *braceReader) combine(terms []*yaml.Node, joined bool) *yaml.Node {
 		}
 	}
 	switch {
-	case joined && scalars == len(terms):
-		var b strings.Builder
-		for _, n := range terms {
-			b.WriteString(n.Value)
-		}
-		return newText(b.String(), terms[0].Line)
-	case len(terms) == 2 && !joined && terms[0].Kind == yaml.ScalarNode && strings.Contains(terms[0].Value, "%s") && terms[1].Kind != yaml.MappingNode:
-		return formatted(terms[0], terms[1])
 	case maps == len(terms):
 		for _, n := range terms[1:] {
 			for i := 0; i+1 < len(n.Content); i += 2 {
@@ -81,7 +95,7 @@ func (r *braceReader) combine(terms []*yaml.Node, joined bool) *yaml.Node {
 			}
 		}
 		return terms[0]
-	case maps > 0 && scalars == len(terms)-maps: // CUE: a type and a value
+	case scalars+maps == len(terms): // CUE: a type and a value
 		for _, n := range terms {
 			if n.Kind == yaml.MappingNode {
 				return n
@@ -113,15 +127,6 @@ func first(list []*yaml.Node) *yaml.Node {
 		return nil
 	}
 	return list[0]
-}
-
-func dropNil(list []*yaml.Node) (out []*yaml.Node) {
-	for _, n := range list {
-		if n != nil {
-			out = append(out, n)
-		}
-	}
-	return out
 }
 
 var interpolation = regexp.MustCompile(`\\\(\s*([^()\s]+)\s*\)|\$\{\s*([A-Za-z_][\w.\-]*)\s*\}`)
@@ -177,7 +182,6 @@ func (r *braceReader) term() *yaml.Node {
 		}
 		return newText("${"+t.text+"}", t.line)
 	}
-	r.at++
 	return nil
 }
 

@@ -78,14 +78,9 @@ func (l *braceLexer) step() {
 		l.quoted(c)
 	case isNameByte(c) || c == '#' || c == '$':
 		from := l.at
-		for l.at++; l.at < len(l.text) && (isNameByte(l.text[l.at]) || l.text[l.at] == '#' || l.text[l.at] == '.' && l.at+1 < len(l.text) && (isNameByte(l.text[l.at+1]) || l.text[l.at+1] == '#') ||
-			l.text[l.at] == '-' && l.dialect == hclDialect); l.at++ {
+		for l.at++; l.inName(l.at) || l.starts(".") && l.inName(l.at+1) || l.starts("-") && l.dialect == hclDialect; l.at++ {
 		}
-		if name := l.text[from:l.at]; name == "$" && l.at < len(l.text) && l.text[l.at] == '.' {
-			l.at++ // Jsonnet's root: $._config.tag
-		} else {
-			l.add(nameToken, name)
-		}
+		l.add(nameToken, l.text[from:l.at])
 	default:
 		l.add(markToken, string(c))
 		l.at++
@@ -94,6 +89,11 @@ func (l *braceLexer) step() {
 
 func isNameByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c >= 0x80
+}
+
+// inName reports whether the byte at i continues a name; CUE's have number signs.
+func (l *braceLexer) inName(i int) bool {
+	return i < len(l.text) && (isNameByte(l.text[i]) || l.text[i] == '#' && l.dialect == cueDialect)
 }
 
 // raw reads CUE's #"text"#.
