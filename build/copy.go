@@ -84,7 +84,7 @@ func (pb *platformBuild) look(steps []step) error {
 			if in.root == nil {
 				continue
 			}
-			w := &walker{chmod: -1, warn: func(string) {}, exclude: exclude}
+			w := &walker{chmod: -1, warn: func(string) {}, exclude: exclude, look: true}
 			if !in.remote {
 				w.ctx = pb.b.ctx
 			}
@@ -249,7 +249,11 @@ func (st *copyStep) entries(pb *platformBuild) (entries, archives []entry, err e
 		default:
 			st.collect(pb, in, w)
 			errs = append(errs, w.errs...)
-			entries = append(entries, w.entries...)
+			if entries == nil {
+				entries = w.entries
+			} else {
+				entries = append(entries, w.entries...)
+			}
 		}
 	}
 	if err := joinFaults(errs...); err != nil {

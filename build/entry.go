@@ -20,6 +20,7 @@ import (
 type entry struct {
 	name     string // in the rootfs, slash-separated
 	typ      byte   // tar.TypeReg, TypeDir, TypeSymlink or TypeLink
+	hard     bool   // it is linked
 	mode     int64  // permission bits
 	uid, gid int
 	size     int64
@@ -28,7 +29,6 @@ type entry struct {
 
 	root *os.Root // of a file: where its content is
 	path string   // in root; equal for all names of a file that is linked
-	hard bool     // it is linked
 	stat *fileStat
 	data []byte // the content itself, when root is nil
 	into string // of an archive that ADD unpacks: the directory

@@ -26,6 +26,7 @@ type walker struct {
 	uid     int
 	gid     int
 	warn    func(msg string)
+	look    bool // only faults and warnings are wanted
 
 	match sync.Mutex // patterns are compiled when they are first used
 	more  errgroup.Group
@@ -62,6 +63,7 @@ func (w *walker) add(root *os.Root, src string, fi fs.FileInfo, target string, c
 	w.walk(root, src, target, "")
 	_ = w.more.Wait() // errors are in found
 	w.entries = slices.Concat(append(w.dirs, w.entries)...)
+	w.dirs = nil
 	slices.SortFunc(w.entries, func(a, b entry) int { return cmp.Compare(a.name, b.name) })
 	slices.SortFunc(w.errs, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
 }
@@ -81,7 +83,9 @@ func (w *walker) walk(root *os.Root, dir, target, rel string) {
 		f.errs = append(f.errs, fmt.Errorf("%s: %w", dir, plain(err)))
 		return
 	}
-	f.entries = make([]entry, 0, len(list))
+	if !w.look {
+		f.entries = make([]entry, 0, len(list))
+	}
 	for _, d := range list {
 		src := below(dir, d.name)
 		if d.err != nil {
@@ -95,12 +99,15 @@ func (w *walker) walk(root *os.Root, dir, target, rel string) {
 			f.errs = append(f.errs, fmt.Errorf("%s: %w", src, err))
 			continue
 		}
-		dir := d.stat.mode.IsDir()
-		if prune || skip && !dir {
+		isDir := d.stat.mode.IsDir()
+		if prune || skip && !isDir {
 			continue
 		}
-		to := below(target, d.name)
-		if !dir {
+		to := src // one text for both where they are equal
+		if dir != target {
+			to = below(target, d.name)
+		}
+		if !isDir {
 			w.file(&f, root, src, d.stat, to)
 			continue
 		}
@@ -164,6 +171,9 @@ func (w *walker) file(f *found, root *os.Root, src string, st *fileStat, target 
 func (w *walker) put(f *found, e entry, m fs.FileMode) {
 	if err := layerName(e.name); err != nil {
 		f.errs = append(f.errs, fmt.Errorf("%s: %w", cmp.Or(e.path, e.name), err))
+		return
+	}
+	if w.look {
 		return
 	}
 	e.mode = mode(m)

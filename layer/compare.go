@@ -14,18 +14,20 @@ import (
 	"path"
 	"slices"
 	"strings"
-
-	"github.com/opencontainers/go-digest"
 )
 
 // wanted is a path in a layer's tar: of several entries the last counts.
 type wanted struct {
-	mode   fs.FileMode   // type and permission bits
-	digest digest.Digest // of a file
-	link   string        // of a symbolic link, its target
-	entry  int64         // the number of the tar's entry
-	taken  int64         // the entry that took the place of a directory of this path, if there was one
+	mode  fs.FileMode // type and permission bits
+	sum   fileSum     // of a file
+	link  string      // of a symbolic link, its target
+	entry int64       // the number of the tar's entry
+	taken int64       // the entry that took the place of a directory of this path, if there was one
 }
+
+// A fileSum is the SHA-256 of a file's content. As text it would take four times
+// the memory, and a layer can have a million files.
+type fileSum [sha256.Size]byte
 
 // A Difference is a path of a layer whose file is not the one that the blob has.
 type Difference struct {
@@ -47,7 +49,6 @@ func Compare(ctx context.Context, dir string, blob io.Reader, limits Limits) (_ 
 	defer func() { err = errors.Join(err, root.Close()) }()
 	var out []Difference
 	differs := func(p string, err error) { out = append(out, Difference{p, err}) }
-	seen := map[string]bool{}
 	err = fs.WalkDir(root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -57,7 +58,7 @@ func Compare(ctx context.Context, dir string, blob io.Reader, limits Limits) (_ 
 			return nil
 		}
 		w, ok := want[p]
-		seen[p] = true
+		delete(want, p)
 		switch {
 		case ok:
 			if err := compareFile(root, p, d, w); err != nil {
@@ -69,9 +70,7 @@ func Compare(ctx context.Context, dir string, blob io.Reader, limits Limits) (_ 
 		return nil
 	})
 	for _, p := range slices.Sorted(maps.Keys(want)) {
-		if !seen[p] {
-			differs(p, fs.ErrNotExist)
-		}
+		differs(p, fs.ErrNotExist)
 	}
 	return out, err
 }
@@ -105,7 +104,7 @@ func compareFile(root *os.Root, p string, d fs.DirEntry, w wanted) error {
 	if _, err := Copy(h, f); err != nil {
 		return err
 	}
-	if got := digest.NewDigestFromBytes(digest.SHA256, h.Sum(nil)); got != w.digest {
+	if fileSum(h.Sum(nil)) != w.sum {
 		return fmt.Errorf("%w: its content differs", ErrMismatch)
 	}
 	return nil
@@ -151,7 +150,7 @@ func readWanted(ctx context.Context, blob io.Reader, limits Limits) (map[string]
 		}
 		if base := path.Base(name); strings.HasPrefix(base, WhiteoutPrefix) {
 			if base == OpaqueName || !strings.HasPrefix(base, metaPrefix) {
-				want[name] = wanted{mode: 0o644, digest: digest.FromString(""), entry: read.entries}
+				want[name] = wanted{mode: 0o644, sum: sha256.Sum256(nil), entry: read.entries}
 			}
 			continue
 		}
@@ -182,7 +181,7 @@ func wantEntry(want map[string]wanted, name string, entry int64, h *tar.Header, 
 		if _, err := Copy(sum, r); err != nil {
 			return TarError(err)
 		}
-		w.digest = digest.NewDigestFromBytes(digest.SHA256, sum.Sum(nil))
+		w.sum = fileSum(sum.Sum(nil))
 	}
 	have, ok := want[name]
 	if w.entry, w.taken = entry, have.taken; !w.mode.IsDir() && (!ok || have.mode.IsDir()) {

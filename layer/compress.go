@@ -19,8 +19,8 @@ import (
 // depend on how many there are.
 type compressor struct {
 	mediaType string
-	// compress appends the compressed piece to buf, which is empty, or returns
-	// piece as it is. It is safe for concurrent use.
+	// compress appends the compressed piece to buf, which is empty. It is safe for
+	// concurrent use. nil leaves pieces as they are.
 	compress func(piece, buf []byte) ([]byte, error)
 }
 
@@ -33,6 +33,7 @@ func newCompressor(name string) (compressor, error) {
 		enc, err := zstd.NewWriter(nil,
 			zstd.WithEncoderCRC(false),
 			zstd.WithEncoderLevel(zstd.SpeedFastest),
+			zstd.WithLowerEncoderMem(true), // half the history, which a piece never fills
 			zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)))
 		if err != nil {
 			return compressor{}, fmt.Errorf("compress with zstd: %w", err)
@@ -51,7 +52,7 @@ func newCompressor(name string) (compressor, error) {
 			return b.Bytes(), err
 		}}, nil
 	case CompressionNone:
-		return compressor{ocispec.MediaTypeImageLayer, func(piece, _ []byte) ([]byte, error) { return piece, nil }}, nil
+		return compressor{mediaType: ocispec.MediaTypeImageLayer}, nil
 	}
 	return compressor{}, fmt.Errorf("compression %q: want zstd, gzip or none", name)
 }

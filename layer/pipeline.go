@@ -55,6 +55,7 @@ type piece struct {
 	buf   []byte
 	small []byte // compressed; its memory is used again
 	old   []byte // the frame in its place in another blob
+	blob  []byte // its part of the blob: small, old or buf
 	refs  atomic.Int32
 	out   chan packed
 }
@@ -139,17 +140,40 @@ func (p *pipeline) run(ctx context.Context, write func(w io.Writer) error) (done
 
 // compress compresses pieces, or takes compressed ones from another blob.
 func (p *pipeline) compress() error {
-	var plain []byte
+	var plain, room []byte
 	for pc := range p.toPack {
 		var known bool
 		if known, plain = p.old.holds(pc.old, pc.buf, plain); known {
 			pc.out <- packed{pc.old, nil}
 			continue
 		}
-		b, err := p.compressor.compress(pc.buf, pc.small[:0])
-		pc.out <- packed{b, err}
+		if p.compressor.compress == nil {
+			pc.out <- packed{pc.buf, nil}
+			continue
+		}
+		var err error
+		room, err = pc.pack(p.compressor, room)
+		pc.out <- packed{pc.small, err}
 	}
 	return nil
+}
+
+// pack compresses the piece into pc.small. To compress takes room for a piece that
+// does not shrink. A piece that shrinks is copied out of room, which is returned for
+// the next one; another keeps it.
+func (pc *piece) pack(c compressor, room []byte) ([]byte, error) {
+	var err error
+	if cap(pc.small) >= len(pc.buf) {
+		pc.small, err = c.compress(pc.buf, pc.small[:0])
+		return room, err
+	}
+	room, err = c.compress(pc.buf, room[:0])
+	if len(room) > cap(room)/2 {
+		pc.small = room
+		return nil, err
+	}
+	pc.small = append(pc.small[:0], room...)
+	return room, err
 }
 
 // writeBlob writes the compressed pieces to the blob. It starts write-back early,
@@ -164,7 +188,7 @@ func (p *pipeline) writeBlob(flush chan<- struct{}) error {
 		if out.err != nil {
 			return out.err
 		}
-		pc.small = out.b
+		pc.blob = out.b
 		p.toHash <- pc // never blocks
 		if _, err := p.blob.Write(out.b); err != nil {
 			return err
@@ -178,8 +202,8 @@ func (p *pipeline) writeBlob(flush chan<- struct{}) error {
 func (p *pipeline) hash(d *done) {
 	id, blob := sha256.New(), sha256.New()
 	for pc := range p.toHash {
-		hashBoth(id, blob, pc.buf, pc.small)
-		d.blobSize += int64(len(pc.small))
+		hashBoth(id, blob, pc.buf, pc.blob)
+		d.blobSize += int64(len(pc.blob))
 		p.release(pc)
 	}
 	d.id = digest.NewDigest(digest.SHA256, id)

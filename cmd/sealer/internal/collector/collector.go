@@ -16,9 +16,12 @@ const (
 	quietHeap = 8 << 20
 	// leastHeap is the runtime's own quietHeap, at 100 percent.
 	leastHeap = 4 << 20
-	// leastGrowth is the part of the live heap, in percent, that garbage may add to
-	// it where the heap is larger.
-	leastGrowth = 50
+	// scanGrowth is how much garbage a larger heap may add, in percent of the bytes
+	// that a collection reads. Buffers, which hold no pointers, cost a collection
+	// nothing, and so allow no garbage.
+	scanGrowth = 50
+	// leastGrowth, in percent of the live heap, keeps collections apart.
+	leastGrowth = 10
 )
 
 // The one init function of this program: in main it would be too late.
@@ -29,18 +32,23 @@ func init() { debug.SetGCPercent(quietHeap / leastHeap * 100) }
 // runtime touches it at times.
 func Tune() {
 	afterCollections(func() {
-		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-		metrics.Read(live)
-		debug.SetGCPercent(growth(live[0].Value.Uint64()))
+		now := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/heap:bytes"}}
+		metrics.Read(now)
+		debug.SetGCPercent(growth(now[0].Value.Uint64(), now[1].Value.Uint64()))
 	})
 }
 
-// growth returns the percent of a live heap that garbage may add to it.
-func growth(live uint64) int {
-	if live == 0 || live >= quietHeap {
-		return leastGrowth
+// growth returns the percent of a live heap that garbage may add to it; scanned of
+// its bytes may hold pointers.
+func growth(live, scanned uint64) int {
+	if live == 0 {
+		return scanGrowth
 	}
-	return int(max(leastGrowth, min((quietHeap-live)*100/live, quietHeap/leastHeap*100)))
+	garbage := min(scanned, live) * scanGrowth / 100
+	if live < quietHeap {
+		garbage = max(garbage, quietHeap-live)
+	}
+	return int(max(leastGrowth, min(garbage*100/live, quietHeap/leastHeap*100)))
 }
 
 // afterCollections calls do after each garbage collection.
