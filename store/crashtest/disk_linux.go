@@ -81,7 +81,7 @@ func (l *lab) fullDisk(d *disk, n int, inodes bool) {
 			}
 			_ = os.RemoveAll(filler)
 		}
-		l.event(ops[i%len(ops)], root, i, func(event string, args []string, _ map[string]string, _ []string) (bool, error) {
+		l.event(l.op(i), root, i, func(event string, args []string, _ map[string]string, _ []string) (bool, error) {
 			if err := occupy(d.dir, filler, inodes, l.rng.IntN(1200)); err != nil {
 				l.lost("%s: %v", event, err)
 			}
@@ -143,7 +143,7 @@ func (l *lab) powerCuts(n int) {
 		return
 	}
 	for i := range n {
-		l.event(ops[i%len(ops)], root, i, func(event string, args []string, sound map[string]string, may []string) (bool, error) {
+		l.event(l.op(i), root, i, func(event string, args []string, sound map[string]string, may []string) (bool, error) {
 			cmd := l.command(context.Background(), root, nil, args...)
 			if err := cmd.Start(); err != nil {
 				return false, err

@@ -18,7 +18,7 @@ func (l *lab) kills(n int) {
 	}
 	took := map[string]time.Duration{} // by the command that was not killed
 	for i := range n {
-		o := ops[i%len(ops)]
+		o := l.op(i)
 		if took[o.name] == 0 {
 			l.event(o, root, n+i, func(_ string, args []string, _ map[string]string, _ []string) (bool, error) {
 				start := time.Now()
@@ -67,7 +67,7 @@ func (l *lab) faults(n int) {
 		errors := strings.Fields(f.errors)
 		inject := fmt.Sprintf("inject=%s:error=%s:when=%d", f.call, errors[l.rng.IntN(len(errors))], 1+l.rng.IntN(8))
 		trace := l.dir + "/trace"
-		l.event(ops[i%len(ops)], root, i, func(event string, args []string, _ map[string]string, _ []string) (bool, error) {
+		l.event(l.op(i), root, i, func(event string, args []string, _ map[string]string, _ []string) (bool, error) {
 			_, err := l.runBehind([]string{"strace", "-f", "-qq", "-o", trace, "-e", "trace=" + f.call, "-e", inject}, root, args...)
 			if err != nil && strings.Contains(err.Error(), "goroutine ") && strings.Contains(err.Error(), "panic: ") {
 				l.lost("%s: %s: %v", event, inject, err)

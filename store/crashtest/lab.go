@@ -24,6 +24,7 @@ const (
 	keepOne   = "crash.example/keep:1"
 	keepTwo   = "crash.example/keep:2"
 	keepThree = "crash.example/keep:3" // shares no content: its blobs are damaged
+	keepSplit = "crash.example/keep:4" // has blob manifests
 )
 
 // A lab has an upstream registry, the inputs of all operations, and counts.
@@ -32,7 +33,8 @@ type lab struct {
 	env         []string
 	up          *registrytest.Upstream
 	rng         *rand.Rand
-	saved       []byte // the archive that save must make of keepOne
+	saved       map[string][]byte // the archives that save must make, by their files
+	first       int               // of ops, in this part
 
 	before []string // programs before sealer, of run
 
@@ -51,7 +53,7 @@ func newLab(sealer, dir string, rng *rand.Rand) (*lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &lab{sealer: sealer, dir: dir, up: up, rng: rng, mu: &sync.Mutex{}}
+	l := &lab{sealer: sealer, dir: dir, up: up, rng: rng, mu: &sync.Mutex{}, saved: map[string][]byte{}}
 	conf := fmt.Sprintf("[[registry]]\nlocation = %q\ninsecure = true\n\n%s", up.Host(), up.RegistriesConf("docker.io", "quay.io", "registry.k8s.io"))
 	l.env = append(os.Environ(), "HOME="+dir+"/home", "XDG_RUNTIME_DIR="+dir, "CONTAINERS_REGISTRIES_CONF="+dir+"/registries.conf", "NO_PROXY=*", "no_proxy=*")
 	files := map[string]string{"registries.conf": conf}
@@ -76,22 +78,36 @@ func newLab(sealer, dir string, rng *rand.Rand) (*lab, error) {
 	return l, l.seed()
 }
 
-// seed makes the archive that load reads, the image that pull gets, and the
-// archive that save must make.
+// seed makes the archives that load reads, the images that pull gets, and the
+// archives that save must make.
 func (l *lab) seed() error {
 	root := l.dir + "/ref"
 	for _, args := range [][]string{
 		{"build", "-q", "-t", keepOne, l.dir + "/ctx0"}, {"build", "-q", "-t", l.pulled(), l.dir + "/ctx2"}, {"build", "-q", "-t", "crash.example/load:1", l.dir + "/ctx3"},
 		{"save", "-o", l.dir + "/load.tar", "crash.example/load:1"}, {"save", "-o", l.dir + "/keep.tar", keepOne}, {"push", l.pulled()},
 		{"build", "-q", "--pull", "never", "-t", "crash.example/delta:1", l.dir + "/ctx6"}, {"save", "-o", l.dir + "/delta.tar", "--without", keepOne, "crash.example/delta:1"},
+		{"build", "-q", "-t", keepTwo, l.dir + "/ctx1"}, {"save", "-o", l.dir + "/without.tar", "--without", keepOne, keepTwo},
+		{"build", "-q", "--limit", manifestLimit, "-t", keepSplit, l.dir + "/ctx1"}, {"save", "-o", l.dir + "/splitkeep.tar", keepSplit},
+		{"build", "-q", "--limit", manifestLimit, "-t", l.splitPulled(), l.dir + "/ctx2"}, {"push", l.splitPulled()}, {"save", "-o", l.dir + "/splitpull.tar", l.splitPulled()},
+		{"build", "-q", "--limit", manifestLimit, "-t", "crash.example/splitload:1", l.dir + "/ctx3"}, {"save", "-o", l.dir + "/splitload.tar", "crash.example/splitload:1"},
 	} {
 		if out, err := l.run(root, args...); err != nil {
 			return fmt.Errorf("sealer %s: %w\n%s", strings.Join(args, " "), err, out)
 		}
 	}
-	var err error
-	l.saved, err = os.ReadFile(l.dir + "/keep.tar")
-	return err
+	for _, name := range []string{"keep.tar", "without.tar", "splitkeep.tar"} {
+		b, err := os.ReadFile(filepath.Join(l.dir, name))
+		if err != nil {
+			return err
+		}
+		l.saved[name] = b
+	}
+	for _, name := range []string{"splitkeep.tar", "splitload.tar", "splitpull.tar"} {
+		if b, err := os.ReadFile(filepath.Join(l.dir, name)); err != nil || !bytes.Contains(b, []byte("application/vnd.sealer.registry.blobs.v1")) {
+			return fmt.Errorf("%s has no blob manifests: %w", name, err)
+		}
+	}
+	return nil
 }
 
 func (l *lab) close() { _ = l.up.Close() }
@@ -101,7 +117,8 @@ func (l *lab) pulled() string { return l.up.Host() + "/x/pull:1" }
 
 // fill makes the kept images in the store at root.
 func (l *lab) fill(root string) error {
-	for _, args := range [][]string{{"build", "-q", "-t", keepOne, l.dir + "/ctx0"}, {"build", "-q", "-t", keepTwo, l.dir + "/ctx1"}, {"build", "-q", "-t", keepThree, l.dir + "/ctx5"}} {
+	for _, args := range [][]string{{"build", "-q", "-t", keepOne, l.dir + "/ctx0"}, {"build", "-q", "-t", keepTwo, l.dir + "/ctx1"}, {"build", "-q", "-t", keepThree, l.dir + "/ctx5"},
+		{"build", "-q", "--limit", manifestLimit, "-t", keepSplit, l.dir + "/ctx1"}} {
 		if out, err := l.run(root, args...); err != nil {
 			return fmt.Errorf("sealer %s: %w\n%s", strings.Join(args, " "), err, out)
 		}

@@ -68,7 +68,7 @@ func run(sealer string, seed uint64, kills, full, faults, cuts int, race time.Du
 	}{{"kills", kills, l.kills}, {"faults", faults, l.faults}, {"full disks", full, l.fullDisks}, {"power cuts", cuts, l.powerCuts}} {
 		if part.events > 0 {
 			start := time.Now()
-			l.part = part.name
+			l.part, l.first = part.name, l.rng.IntN(len(ops))
 			part.run(part.events)
 			l.report(time.Since(start))
 		}

@@ -23,10 +23,8 @@ type op struct {
 func named(names ...string) func(*lab) []string { return func(*lab) []string { return names } }
 
 // ops are the operations on a store.
-var ops = append(newerOps(), []op{
-	{name: "build", changes: named("crash.example/build:1"), prepare: func(l *lab, _ string, n int) error {
-		return write(l.dir+"/ctx4/files/new", fmt.Sprint("content ", n, strings.Repeat("x", 100_000)))
-	}, args: func(l *lab, _ int) []string {
+var ops = slices.Concat(newerOps(), farOps(), splitOps(), []op{
+	{name: "build", changes: named("crash.example/build:1"), prepare: newContent, args: func(l *lab, _ int) []string {
 		return []string{"build", "-q", "-t", "crash.example/build:1", l.dir + "/ctx4"}
 	}},
 	{name: "pull", changes: func(l *lab) []string { return []string{l.pulled()} }, prepare: func(l *lab, root string, _ int) error { return l.drop(root, l.pulled()) },
@@ -36,7 +34,8 @@ var ops = append(newerOps(), []op{
 	}},
 	{name: "load", changes: named("crash.example/load:1"), prepare: func(l *lab, root string, _ int) error { return l.drop(root, "crash.example/load:1") },
 		args: func(l *lab, _ int) []string { return []string{"load", "-q", "-i", l.dir + "/load.tar"} }},
-	{name: "save", changes: named(), args: func(l *lab, _ int) []string { return []string{"save", "-o", l.dir + "/out.tar", keepOne} }, after: afterSave},
+	{name: "save", changes: named(), prepare: noOutput, args: func(l *lab, _ int) []string { return []string{"save", "-o", l.dir + "/out.tar", keepOne} },
+		after: afterSave("keep.tar")},
 	{name: "merge", changes: named("crash.example/merge:1"), args: func(*lab, int) []string {
 		return []string{"merge", "-t", "crash.example/merge:1", keepOne, keepTwo}
 	}},
@@ -51,7 +50,16 @@ var ops = append(newerOps(), []op{
 	{name: "prune", changes: named(), args: func(*lab, int) []string { return []string{"prune"} }},
 	{name: "repair", changes: named(), prepare: func(l *lab, root string, _ int) error { return l.damage(root) },
 		args: func(*lab, int) []string { return []string{"verify", "--repair", keepThree} }},
-}...)
+})
+
+// op returns the operation of event i. A part begins with any, so that short runs
+// do not all try the same few.
+func (l *lab) op(i int) op { return ops[(l.first+i)%len(ops)] }
+
+// newContent gives builds of ctx4 a file that no earlier build had.
+func newContent(l *lab, _ string, n int) error {
+	return write(l.dir+"/ctx4/files/new", fmt.Sprint("content ", n, strings.Repeat("x", 100_000)))
+}
 
 // drop removes an image, if it is there, and all that it alone needed.
 func (l *lab) drop(root, name string) error {
@@ -85,19 +93,21 @@ func (l *lab) damage(root string) error {
 	return errors.Join(err, f.Close())
 }
 
-// afterSave asks that the archive is the one of before, or the whole new one.
-func afterSave(l *lab, event, _ string, whole bool) {
-	b, err := os.ReadFile(l.dir + "/out.tar")
-	absent := os.IsNotExist(err) && !whole
-	if !absent && (err != nil || !bytes.Equal(b, l.saved)) {
-		l.lost("%s: the archive has %d bytes, want %d: %v", event, len(b), len(l.saved), err)
-	}
-	left, _ := filepath.Glob(l.dir + "/.out.tar*")
-	for _, f := range left {
-		if whole {
-			l.lost("%s: %s is left", event, f)
+// afterSave asks that the archive is absent, or the whole one, as seed has made it.
+func afterSave(want string) func(l *lab, event, root string, whole bool) {
+	return func(l *lab, event, _ string, whole bool) {
+		b, err := os.ReadFile(l.dir + "/out.tar")
+		absent := os.IsNotExist(err) && !whole
+		if !absent && (err != nil || !bytes.Equal(b, l.saved[want])) {
+			l.lost("%s: the archive has %d bytes, want %d: %v", event, len(b), len(l.saved[want]), err)
 		}
-		_ = os.Remove(f) // of a save that was killed
+		left, _ := filepath.Glob(l.dir + "/.out.tar*")
+		for _, f := range left {
+			if whole {
+				l.lost("%s: %s is left", event, f)
+			}
+			_ = os.Remove(f) // of a save that was killed
+		}
 	}
 }
 
@@ -110,9 +120,6 @@ type hit func(event string, args []string, sound map[string]string, may []string
 // repeats o if it failed.
 func (l *lab) event(o op, root string, n int, hit hit, relieve func(event string)) {
 	name := fmt.Sprintf("%s %d", o.name, n)
-	if o.name == "save" {
-		_ = os.Remove(l.dir + "/out.tar")
-	}
 	for _, part := range splitParts(l) {
 		_ = os.Remove(part)
 	}

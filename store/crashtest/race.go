@@ -48,8 +48,13 @@ func (l *lab) raceOnce(root string, w int, rng *rand.Rand) {
 		{{"merge", "-t", own + "merge", keepOne, keepTwo}, {"rmi", own + "merge"}},
 		{{"push", "-q", keepTwo + "", fmt.Sprintf("%s/x/race%d:1", l.up.Host(), w)}},
 		{{"build", "-q", "-t", own + "gone", fmt.Sprintf("%s/ctx%d", l.dir, rng.IntN(5))}, {"rmi", own + "gone"}},
+		{{"build", "-q", "--limit", manifestLimit, "-t", own + "split", fmt.Sprintf("%s/ctx%d", l.dir, rng.IntN(4))}, {"verify", own + "split"}, {"rmi", own + "split"}},
+		{{"pull", "-q", l.splitPulled()}, {"tag", l.splitPulled(), own + "splitpull"}, {"verify", own + "splitpull"}, {"rmi", own + "splitpull"}},
+		{{"save", "-o", fmt.Sprintf("%s/race%d.delta", l.dir, w), "--without", keepOne, keepSplit}, {"load", "-q", "-i", fmt.Sprintf("%s/race%d.delta", l.dir, w)}},
+		{{"registry", "push", keepSplit, "--to", fmt.Sprintf("%s/race%d", l.up.Host(), w)}},
+		{{"inventory", "-o", fmt.Sprintf("%s/race%d.inv", l.dir, w)}},
 		{{"prune"}}, {{"verify", "--repair", keepOne}}, {{"images"}},
-	}[rng.IntN(10)] {
+	}[rng.IntN(15)] {
 		out, err := l.run(root, args...)
 		l.mu.Lock()
 		l.events++
