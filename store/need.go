@@ -79,7 +79,7 @@ func (s *Store) needed(ctx context.Context) (*need, error) {
 		case !isDamage(err):
 			return nil, fmt.Errorf("image %s: %w", nameOr(entry), err)
 		default:
-			n.damaged = append(n.damaged, fmt.Errorf("image %s: %w: %w: mend it with sealer verify --repair, or drop it with sealer rmi", nameOr(entry), ErrDamaged, err))
+			n.damaged = append(n.damaged, fmt.Errorf("image %[1]s: %[2]w: %[3]w: mend it with: sealer verify --repair %[1]s, or drop it with: sealer rmi %[1]s", nameOr(entry), ErrDamaged, err))
 		}
 	}
 	return n, nil

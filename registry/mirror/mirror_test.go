@@ -314,13 +314,6 @@ func TestCollisionsAndPrivate(t *testing.T) {
 	}
 }
 
-func sorted(s []string) []string {
-	if len(s) == 2 && s[0] > s[1] {
-		s[0], s[1] = s[1], s[0]
-	}
-	return s
-}
-
 func TestTagAndDigestAndLock(t *testing.T) {
 	t.Parallel()
 	up := upstream(t)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -34,15 +35,19 @@ var (
 type statusError struct {
 	request    string // method and URL, without query
 	status     int
-	detail     string // the registry's own explanation
-	retryAfter time.Duration
-	served     int64 // of 429: the requests that the host had served until then
+	detail     string        // the registry's own explanation
+	retryAfter time.Duration // at most mostPause
+	pause      time.Duration // as the registry asks for it
+	served     int64         // of 429: the requests that the host had served until then
 }
 
 func (e *statusError) Error() string {
 	s := fmt.Sprintf("%s: %d %s", e.request, e.status, http.StatusText(e.status))
 	if e.detail != "" {
 		s += ": " + e.detail
+	}
+	if e.pause > mostPause {
+		s += fmt.Sprintf(" (it asks for a pause of %s; sealer waits %s at most before it tries again)", e.pause.Round(time.Second), mostPause)
 	}
 	return s
 }
@@ -62,10 +67,11 @@ func (e *statusError) Is(target error) bool {
 // and control characters that could disturb a terminal are removed.
 func newStatusError(resp *http.Response) *statusError {
 	e := &statusError{
-		request:    describe(resp.Request.Method, resp.Request.URL),
-		status:     resp.StatusCode,
-		retryAfter: retryAfter(resp.Header.Get("Retry-After"), time.Now()),
+		request: describe(resp.Request.Method, resp.Request.URL),
+		status:  resp.StatusCode,
+		pause:   retryAfter(resp.Header.Get("Retry-After"), time.Now()),
 	}
+	e.retryAfter = min(e.pause, mostPause)
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, 8<<10))
 	var body struct {
 		Errors  []struct{ Code, Message string }
@@ -105,17 +111,19 @@ func describe(method string, u *url.URL) string {
 	return method + " " + u.Scheme + "://" + u.Host + u.EscapedPath()
 }
 
-// retryAfter reads the Retry-After header: seconds or a date. The wait is
-// bounded, because a registry must not hold a build for hours.
+// mostPause bounds the wait for Retry-After, because a registry must not hold a
+// build for hours.
+const mostPause = 2 * time.Minute
+
+// retryAfter reads the Retry-After header: seconds or a date.
 func retryAfter(h string, now time.Time) time.Duration {
-	const most = 2 * time.Minute
 	var d time.Duration
-	if n, err := strconv.Atoi(strings.TrimSpace(h)); err == nil {
-		d = time.Duration(min(n, int(most/time.Second))) * time.Second
+	if n, err := strconv.ParseInt(strings.TrimSpace(h), 10, 64); err == nil {
+		d = time.Duration(min(n, math.MaxInt64/int64(time.Second))) * time.Second
 	} else if t, err := http.ParseTime(h); err == nil {
 		d = t.Sub(now)
 	}
-	return min(max(d, 0), most)
+	return max(d, 0)
 }
 
 // ErrStalled is wrapped by the error of a transfer in which less than MinRate

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -55,12 +55,13 @@ func (c *Client) do(ctx context.Context, t target, r request) (*http.Response, e
 // retry calls attempt until it succeeds, fails permanently, or has failed more
 // than c.retries times in a row. An attempt that made progress resets the count,
 // and so does a 429 from a host that served other requests since the last one. A
-// host that never answered gets one retry.
+// host that never answered gets one retry, and so does one that stalled without a
+// gain: a registry that drips bytes must not take c.retries times Options.Stall.
 //
 // Between attempts retry waits: doubling, with jitter so that many transfers do
 // not come back at one moment, and at least as long as the registry asks.
 func (c *Client) retry(ctx context.Context, attempt func(n int) (progressed bool, err error)) error {
-	failed := 0
+	failed, stalled := 0, 0
 	var served int64
 	for n := 0; ; n++ {
 		progressed, err := attempt(n)
@@ -73,12 +74,18 @@ func (c *Client) retry(ctx context.Context, attempt func(n int) (progressed bool
 			served = status.served
 		}
 		if progressed {
-			failed = 0
+			failed, stalled = 0, 0
 		}
 		retries := c.retries
 		var unreached unreachedError
 		if errors.As(err, &unreached) {
 			retries = min(retries, 1)
+		}
+		var stall stallError
+		if errors.As(err, &stall) && !stall.gained {
+			if stalled++; stalled > 1 || stall.final {
+				return err
+			}
 		}
 		if failed++; failed > retries || !transient(ctx, err) {
 			return err
@@ -88,7 +95,11 @@ func (c *Client) retry(ctx context.Context, attempt func(n int) (progressed bool
 		if status != nil {
 			wait = max(wait, status.retryAfter)
 		}
-		c.log.Debug("transient failure, trying again", "error", err, "in", wait)
+		level := slog.LevelDebug
+		if wait >= longPause {
+			level = slog.LevelWarn // else a user takes the pause for a program that hangs
+		}
+		c.log.Log(ctx, level, "transient failure, trying again", "error", err, "in", wait.Round(time.Second/10))
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -255,7 +266,7 @@ func (c *Client) exchange(ctx context.Context, h *host, req *http.Request) (*htt
 		}
 		return err
 	}
-	w.timer = time.AfterFunc(w.stall, func() { cancel(fmt.Errorf("%w (%s)", ErrStalled, w.stall)) })
+	w.timer = time.AfterFunc(w.stall, func() { cancel(stallError{after: w.stall, gained: w.gained.Load()}) })
 	sent := func() {}
 	if req.ContentLength > 0 {
 		w.timer.Stop()
@@ -275,65 +286,4 @@ func (c *Client) exchange(ctx context.Context, h *host, req *http.Request) (*htt
 	w.body, w.length = resp.Body, resp.ContentLength
 	resp.Body = w
 	return resp, nil
-}
-
-// watch watches the sending of req's body until the function that it returns is
-// called.
-func (c *Client) watch(ctx context.Context, req *http.Request, cancel context.CancelCauseFunc) (sent func()) {
-	if c.o.Stall < 0 {
-		return func() {}
-	}
-	if f, ok := req.Body.(*os.File); ok {
-		ctx, stop := context.WithCancel(ctx)
-		go watchUpload(ctx, f, req.ContentLength, c.o.Stall, cancel)
-		return stop
-	}
-	wait := answerStalls * c.o.Stall
-	t := time.AfterFunc(wait, func() { cancel(fmt.Errorf("the registry does not answer: %w (%s)", ErrStalled, wait)) })
-	return func() { t.Stop() }
-}
-
-// watched is a response body. It ends the transfer when too few bytes arrive, and
-// gives the slot back when it is closed.
-type watched struct {
-	body    io.ReadCloser
-	length  int64 // of the header; -1 when unknown
-	timer   *time.Timer
-	stall   time.Duration
-	least   int // bytes that must arrive within stall
-	arrived int // of them, since timer was set
-	release func()
-	cause   func(error) error
-}
-
-// newWatched returns a body that is given the time stall for each further MinRate
-// times stall.
-func newWatched(stall time.Duration) *watched {
-	if stall < 0 {
-		return &watched{stall: math.MaxInt64}
-	}
-	return &watched{stall: stall, least: int(stall.Seconds() * MinRate)}
-}
-
-func (w *watched) Read(p []byte) (int, error) {
-	n, err := w.body.Read(p)
-	if w.arrived += n; n > 0 && w.arrived >= w.least {
-		w.arrived = 0
-		w.timer.Reset(w.stall)
-	}
-	if err != nil && err != io.EOF {
-		err = w.cause(err)
-	}
-	return n, err
-}
-
-// Close reads a short remainder, so that the connection can be used again.
-func (w *watched) Close() error {
-	if w.length >= 0 && w.length <= 8<<10 {
-		_, _ = io.Copy(io.Discard, w.body) // only to keep the connection usable
-	}
-	w.timer.Stop()
-	err := w.body.Close()
-	w.release()
-	return err
 }

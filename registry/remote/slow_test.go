@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -91,4 +94,105 @@ func TestPushToSlowRegistry(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestStallsWithoutGain: a registry that drips bytes holds a request for two
+// stall timeouts, whatever the number of retries; one whose attempts each bring
+// something gets them all.
+func TestStallsWithoutGain(t *testing.T) {
+	t.Parallel()
+	const retries = 7
+	for name, c := range map[string]struct {
+		burst, want int // bytes at once in each answer, and the requests
+	}{"drips": {0, 2}, "gains": {1000, retries + 1}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var requests atomic.Int32
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/v2/" {
+					return
+				}
+				requests.Add(1)
+				w.Header().Set("Content-Length", "1000000")
+				if from := r.Header.Get("Range"); from != "" {
+					at, err := strconv.Atoi(strings.Trim(from, "bytes=-"))
+					if err != nil {
+						t.Error(err)
+					}
+					w.Header().Set("Content-Length", strconv.Itoa(1000_000-at))
+					w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-999999/1000000", at))
+					w.WriteHeader(http.StatusPartialContent)
+				}
+				_, _ = w.Write(make([]byte, c.burst))
+				for r.Context().Err() == nil {
+					_, _ = w.Write([]byte{0})
+					_ = http.NewResponseController(w).Flush()
+					time.Sleep(20 * time.Millisecond)
+				}
+			}))
+			t.Cleanup(s.Close)
+			host := strings.TrimPrefix(s.URL, "http://")
+			client, err := remote.New(remote.Options{Insecure: []string{host}, Stall: 200 * time.Millisecond, Retries: retries, Backoff: time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			from, err := ref.Parse(host + "/x:1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = client.Blob(t.Context(), from, ocispec.Descriptor{Digest: digest.FromString("x"), Size: 1000_000}, io.Discard)
+			if got := int(requests.Load()); !errors.Is(err, remote.ErrStalled) || got != c.want {
+				t.Errorf("%d requests, want %d; error %v", got, c.want, err)
+			}
+		})
+	}
+}
+
+// TestLongPause: a registry that asks for days gets another attempt after minutes,
+// and the user is told of both.
+func TestLongPause(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v2/" {
+			w.Header().Set("Retry-After", "100000")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	t.Cleanup(s.Close)
+	host := strings.TrimPrefix(s.URL, "http://")
+	from, err := ref.Parse(host + "/x:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	log := writerFunc(func(b []byte) {
+		if strings.Contains(string(b), "level=WARN") && strings.Contains(string(b), "in=2m0s") {
+			cancel()
+		}
+	})
+	for _, c := range []struct {
+		ctx     context.Context
+		retries int
+		want    string
+	}{
+		{ctx, 1, context.Canceled.Error()},
+		{t.Context(), -1, "503 Service Unavailable (it asks for a pause of 27h46m40s; sealer waits 2m0s at most"},
+	} {
+		o := remote.Options{Insecure: []string{host}, Retries: c.retries, Logger: slog.New(slog.NewTextHandler(log, nil))}
+		client, err := remote.New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := client.Manifest(c.ctx, from); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%d retries: error %v, want %s", c.retries, err, c.want)
+		}
+	}
+}
+
+// writerFunc is a log's writer.
+type writerFunc func(b []byte)
+
+func (f writerFunc) Write(b []byte) (int, error) {
+	f(b)
+	return len(b), nil
 }

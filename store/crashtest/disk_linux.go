@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -148,7 +149,8 @@ func (l *lab) powerCuts(n int) {
 			if err := cmd.Start(); err != nil {
 				return false, err
 			}
-			time.Sleep(time.Duration(l.rng.IntN(400)) * time.Millisecond)
+			// Most commands end within 100 ms, a few on a busy machine within 400.
+			time.Sleep(time.Duration(400 * math.Pow(l.rng.Float64(), 3) * float64(time.Millisecond)))
 			_ = cmd.Process.Signal(syscall.SIGSTOP)
 			time.Sleep(20 * time.Millisecond)
 			l.powerCut(fmt.Sprintf("%s, power cut", event), d, i, sound, may)

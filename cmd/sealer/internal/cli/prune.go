@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -19,7 +20,9 @@ func (a *app) prune() *cobra.Command {
 commands left. The beginning of a large blob that broke off is kept for a week, so
 that the next pull or build goes on there. Beside a running build only what
 interrupted commands left goes: the rest could be what it is about to use. --wait
-waits until such commands are done.`,
+waits until such commands are done.
+
+Content that a damaged image may need stays; all else goes, and the exit code is 3.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
@@ -37,7 +40,7 @@ waits until such commands are done.`,
 				if errors.Is(err, store.ErrBusy) {
 					return advise(err, "Run sealer prune again when it is done, or wait for it with: sealer prune --wait")
 				}
-				return err
+				return pruneError(err)
 			})
 		},
 	}
@@ -46,6 +49,15 @@ waits until such commands are done.`,
 	a.waitFlag(cmd.Flags())
 	o.flags(cmd, "text")
 	return cmd
+}
+
+// pruneError makes a prune exit with 3 that did its work, but for what damaged
+// images may need.
+func pruneError(err error) error {
+	if err == nil || slices.ContainsFunc(faults(err), func(e error) bool { return !errors.Is(e, store.ErrDamaged) }) {
+		return err
+	}
+	return incompleteError{err}
 }
 
 func printPruned(w io.Writer, p *store.Pruned, dry bool) error {
