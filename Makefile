@@ -24,11 +24,13 @@ unit: ## all Go tests, with the race detector
 programs: build ## also the upstream and the witness that the demos use
 	$(GO) build -o bin/upstream ./registry/registrytest/upstream
 	$(GO) build -o bin/fetch ./registry/registrytest/fetch
+	$(GO) build -o bin/api ./cluster/clustertest/programs/api
+	$(GO) build -o bin/age-keygen filippo.io/age/cmd/age-keygen
 
 demo: programs ## the main job, end to end, with no network
 	@bash examples/demo.sh
 
-pages: programs ## the commands of README and of the pages about the far side, word by word (root)
+pages: programs ## the commands of README and docs, word by word, but those that want machines of a cluster (root)
 	@bash examples/pages.sh
 
 reproduce: programs ## the same image from two clones, and by the sealer of the commit before (BASE=COMMIT for another)

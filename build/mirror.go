@@ -101,7 +101,7 @@ func (b *builder) prefetch(ctx context.Context, builds []*platformBuild, reqs []
 	if len(all) == 0 {
 		return nil
 	}
-	b.step(fmt.Sprintf("mirror %d images for %d platforms", len(all), len(builds)))
+	b.step(fmt.Sprintf("mirror images (%d) for platforms (%d)", len(all), len(builds)))
 	o := builds[0].options(known)
 	o.Platforms, o.AllowMissing, o.Below, o.Held, o.Prefetch = b.o.Platforms, true, nil, nil, true
 	result, err := mirror.Mirror(ctx, b.c, b.s, all, o)
@@ -150,7 +150,7 @@ func (pb *platformBuild) mirrorTarget(ctx context.Context, reqs []mirror.Request
 		return nil, nil
 	}
 	b := pb.b
-	b.step(fmt.Sprintf("[%s] mirror %d images", platform.String(pb.platform), len(reqs)))
+	b.step(fmt.Sprintf("[%s] mirror images (%d)", platform.String(pb.platform), len(reqs)))
 	o := pb.options(known)
 	o.Resolved = func(r *mirror.Result) { pb.draft = pb.startDraft(ctx, r) }
 	run := mirror.Mirror

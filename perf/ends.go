@@ -139,7 +139,7 @@ func buildEnds(r *record) (string, bool) {
 	image, _ := images.marginal()
 	work, _ := cpu.marginal()
 	file, _ := files.marginal()
-	return fmt.Sprintf(`%s One more image of 4 blobs costs %s ms and %s kB of memory, one more file %s kB. The manifest of a ClusterImage has to fit into the 4 MiB that registries take: about 24,000 blobs ([limits.md](limits.md)). Larger sets are several ClusterImages.`,
+	return fmt.Sprintf(`%s One more image of 4 blobs costs %s ms and %s kB of memory, one more file %s kB. 60,000 blobs in one image were tried ([limits.md](limits.md)).`,
 		what, number(round(work*1000)), number(round(max(image, 0)*1000)), number(round(max(file, 0)*1000))), true
 }
 

@@ -38,7 +38,7 @@ func (a *app) printBuild(f *buildFlags, o build.Options, r *build.Result) error 
 			return printPlan(w, r)
 		}
 		for _, im := range r.Images {
-			printf(w, "%s: %d container images%s\n", platform.String(im.Platform), inside(im.Config.Images), fetched(im.Mirror))
+			printf(w, "%s: %s%s\n", platform.String(im.Platform), counted(inside(im.Config.Images), "container image", "container images"), fetched(im.Mirror))
 		}
 		for _, n := range v.Names {
 			printf(w, "built %s\n", n)

@@ -118,7 +118,7 @@ func environment() map[string]string {
 // write prints v for people.
 func (v infoView) write(w io.Writer) error {
 	s := v.Store
-	images := fmt.Sprintf("%d images", s.Images)
+	images := counted(s.Images, "image", "images")
 	switch {
 	case s.Error != "":
 		images = "cannot be read: " + s.Error

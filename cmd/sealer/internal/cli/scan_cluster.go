@@ -101,6 +101,7 @@ func (a *app) printCompared(ctx context.Context, f *scanFlags, found *imagelist.
 		return err
 	}
 	if len(v.Images) == 0 {
+		printf(a.Err, "%s inside %s\n", counted(len(found.Mirror(f.options.IncludeOptional)), "image found, and it is", "images found, all"), f.compare)
 		return nil
 	}
 	return incompleteError{fmt.Errorf("%s not inside %s", counted(len(v.Images), "image is", "images are"), f.compare)}

@@ -194,7 +194,8 @@ func (a *app) remark(v scanResult) {
 			mirrored++
 		}
 	}
-	printf(a.Err, "%d images that a build mirrors, %d more listed, %d gaps, %d of them open\n", mirrored, len(v.Images)-mirrored-len(v.Requirements), len(v.Gaps), open)
+	printf(a.Err, "%s, %d more listed, %s, %d of them open\n", counted(mirrored, "image that a build mirrors", "images that a build mirrors"),
+		len(v.Images)-mirrored-len(v.Requirements), counted(len(v.Gaps), "gap", "gaps"), open)
 	for _, r := range v.Requirements {
 		printf(a.Err, "Must be in the image under its own name: %s\n", r.Reference)
 	}

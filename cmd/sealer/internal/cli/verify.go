@@ -127,7 +127,7 @@ func (a *app) verifyAll(ctx context.Context, s *store.Store, names []string, key
 		}
 		all = append(all, v)
 		if n := len(v.Faults) + len(v.Missing); n > 0 {
-			errs = append(errs, incompleteError{fmt.Errorf("verify %s: %d faults", name, n)})
+			errs = append(errs, incompleteError{fmt.Errorf("verify %s: %s", name, counted(n, "fault", "faults"))})
 		}
 		if n := openIn(v.Gaps); n > 0 {
 			errs = append(errs, incompleteError{fmt.Errorf("verify %s: %s open: images are missing that the build did not know", name, counted(n, "gap is", "gaps are"))})
@@ -208,7 +208,7 @@ func printVerified(w io.Writer, all []verification) error {
 		if len(v.Faults)+len(v.Missing) > 0 {
 			state = "FAULTY"
 		}
-		printf(w, "%s: %s: %d blobs (%s), %d layers, %d container images\n", v.Image, state, v.Blobs, size(v.Bytes), v.Layers, v.References)
+		printf(w, "%s: %s: %s (%s), %s, %s\n", v.Image, state, counted(v.Blobs, "blob", "blobs"), size(v.Bytes), counted(v.Layers, "layer", "layers"), counted(v.References, "container image", "container images"))
 	}
 	return nil
 }
