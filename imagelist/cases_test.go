@@ -42,16 +42,17 @@ func TestCases(t *testing.T) {
 	var sum tally
 	silent := 0
 	for _, p := range paths {
-		name := strings.TrimSuffix(filepath.Base(p), ".txtar")
-		got, quiet, faults := judgeCase(t, p)
-		for _, f := range faults {
-			t.Errorf("%s: %s", name, f)
-		}
-		sum.add(got)
-		if quiet {
-			silent++
-			t.Errorf("%s: misses an image and tells no gap", name)
-		}
+		t.Run(strings.TrimSuffix(filepath.Base(p), ".txtar"), func(t *testing.T) {
+			got, quiet, faults := judgeCase(t, p)
+			for _, f := range faults {
+				t.Error(f)
+			}
+			sum.add(got)
+			if quiet {
+				silent++
+				t.Error("misses an image and tells no gap")
+			}
+		})
 	}
 	percent := func(a, b int) string {
 		return fmt.Sprintf("%d of %d, %.1f %%", a, b, 100*float64(a)/float64(max(b, 1)))

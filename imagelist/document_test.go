@@ -1,6 +1,7 @@
 package imagelist
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -33,6 +34,52 @@ func TestSplitYAML(t *testing.T) {
 		}
 		if diff := cmp.Diff(tc.want, got); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", tc.text, diff)
+		}
+	}
+}
+
+// TestSplitHelm cuts a rendered file as Helm does: at each marker at the beginning
+// of a line, the white space around it taken away.
+func TestSplitHelm(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		text string
+		want []string
+	}{
+		{"", nil},
+		{" \n", nil},
+		{"---", nil},
+		{"---\na: 1\n---", []string{"1: a: 1"}},
+		{"------a", []string{"0: ---a"}},
+		{"a---b: 1\n---\nc", []string{"0: a---b: 1", "2: c"}},
+		{"a\n ---b\n--- c\n\n---d", []string{"0: a\n ---b", "2: c", "4: d"}},
+		{"\n\n---\n\n---\na", []string{"4: ---\na"}},
+	} {
+		var got []string
+		for _, c := range splitHelm([]byte(tc.text)) {
+			got = append(got, fmt.Sprintf("%d: %s", c.line, c.data))
+		}
+		if diff := cmp.Diff(tc.want, got); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", tc.text, diff)
+		}
+	}
+}
+
+func TestParseYAML(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{"": "", "null": "", "~": "", "# a": "", "a": "a", "'null'": "null", "[~]": "[~]", "a: b": "{a: b}"} {
+		n, err := parseYAML([]byte(text))
+		if got := flow(n); got != want || err != nil {
+			t.Errorf("%q: %q, %v", text, got, err)
+		}
+	}
+	for want, err := range map[string]error{
+		"3: bad": errors.New("yaml: line 3: bad"), "1: bad": errors.New("yaml: bad"), "1: other": errors.New("other"),
+		"1: yaml: " + errTooLarge.Error(): fmt.Errorf("yaml: %w", errTooLarge),
+	} {
+		line, err := yamlErrorLine(err)
+		if got := fmt.Sprintf("%d: %v", line, err); got != want {
+			t.Errorf("%q, not %q", got, want)
 		}
 	}
 }

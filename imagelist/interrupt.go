@@ -124,9 +124,9 @@ func withoutTicks(text string) string {
 // and comments read over.
 func actionLength(text string) int {
 	at := 2
-	if rest := strings.TrimLeft(strings.TrimPrefix(text[2:], "-"), " \t\r\n"); strings.HasPrefix(rest, "/*") {
-		if i := strings.Index(text, "*/"); i >= 0 {
-			at = i + 2
+	if rest, ok := strings.CutPrefix(strings.TrimLeft(strings.TrimPrefix(text[2:], "-"), " \t\r\n"), "/*"); ok {
+		if _, behind, ok := strings.Cut(rest, "*/"); ok {
+			at = len(text) - len(behind)
 		}
 	}
 	for at < len(text) {

@@ -21,8 +21,8 @@ type entry struct {
 
 // follow returns n, or the anchored node of an alias.
 func follow(n *yaml.Node) *yaml.Node {
-	for i := 0; n != nil && n.Kind == yaml.AliasNode && i < 32; i++ {
-		n = n.Alias
+	if n != nil && n.Kind == yaml.AliasNode {
+		return n.Alias // an alias of an alias cannot be written
 	}
 	return n
 }
@@ -73,16 +73,20 @@ func merge(m *yaml.Node, out *[]entry, at map[string]int, budget *int, depth int
 	if m.Kind != yaml.MappingNode {
 		return
 	}
+	var merges []*yaml.Node // its own keys win, wherever they stand
 	for i := 0; i+1 < len(m.Content); i += 2 {
 		k := follow(m.Content[i])
 		if k.Tag == "!!merge" {
-			merge(m.Content[i+1], out, at, budget, depth+1)
+			merges = append(merges, m.Content[i+1])
 			continue
 		}
 		if _, ok := at[k.Value]; !ok {
 			at[k.Value] = len(*out)
 			*out = append(*out, entry{k.Value, follow(m.Content[i+1]), m.Content[i].Line})
 		}
+	}
+	for _, v := range merges {
+		merge(v, out, at, budget, depth+1)
 	}
 }
 
