@@ -46,7 +46,7 @@ func (pb *platformBuild) discover(ctx context.Context, o imagelist.Options) (*im
 	pb.b.step(fmt.Sprintf("[%s] find images", platform.String(pb.platform)))
 	o.PrivateRegistry = pb.config.PrivateRegistry.Name
 	o.KubeRange = pb.config.Labels[labelKubeVersion]
-	o.Base, o.Commands, o.Kubeadm = pb.baseGaps(), pb.startCommands(), pb.kubeadm
+	o.Base, o.Commands, o.Variables, o.Kubeadm = pb.baseGaps(), pb.startCommands(), pb.variables(), pb.kubeadm
 	o.ControlPlane = slices.ContainsFunc(pb.config.Images, func(im image.MirroredImage) bool {
 		return path.Base(im.Reference.Repository) == "kube-apiserver"
 	})
@@ -155,6 +155,25 @@ func (pb *platformBuild) startCommands() (out []imagelist.Command) {
 	for _, in := range pb.file.Instructions {
 		if app, ok := in.(*kubefile.App); ok && !written[app.Name] {
 			add(in.Line(), pb.app(app.Name).Cmds, pb.app(app.Name))
+		}
+	}
+	return out
+}
+
+// variables are those that ENV and APPENV of this Kubefile give to commands and
+// programs, with the values of the build.
+func (pb *platformBuild) variables() (out []imagelist.Variable) {
+	file := cmp.Or(pb.b.o.Kubefile, kubefile.DefaultName)
+	for _, in := range pb.file.Instructions {
+		switch in := in.(type) {
+		case *kubefile.Env:
+			for _, p := range in.Pairs {
+				out = append(out, imagelist.Variable{File: file, Line: in.Line(), Object: "ENV", Name: p.Name, Value: p.Value})
+			}
+		case *kubefile.AppEnv:
+			for _, p := range in.Pairs {
+				out = append(out, imagelist.Variable{File: file, Line: in.Line(), Object: "APPENV " + in.Name, Name: p.Name, Value: p.Value})
+			}
 		}
 	}
 	return out

@@ -25,7 +25,7 @@ func (s *scanner) environment(p place, ct *yaml.Node, path string) {
 	}
 	expand(vars, vars)
 	used := s.composed(p, vars, "env-split")
-	tagged := taggedNames(vars)
+	tagged, beside := taggedNames(vars), besideDigests(vars, text(ct, "image"))
 	for _, v := range vars {
 		if used[v.key] {
 			continue
@@ -37,6 +37,8 @@ func (s *scanner) environment(p place, ct *yaml.Node, path string) {
 		value := strings.TrimSpace(v.value)
 		switch {
 		case value == "":
+		case beside[v.key].Repository != "":
+			s.found(p, spot{v.line, v.field, value, "env-digest"}, Medium, beside[v.key])
 		case digestAlone.MatchString(value) && p.embedded == 0:
 			s.gap(p, spot{v.line, v.field, value, ""}, digestGap, v.key)
 		case strings.HasPrefix(value, "{") || strings.HasPrefix(value, "["), mayHoldPods(value):

@@ -241,6 +241,7 @@ var fieldMark = regexp.MustCompile(`\{([^{}|#]+)(?:\|([^{}]+))?(#v)?\}`)
 // operator derives the images of an object of a known kind, and names the gap
 // where they cannot be known. It returns the names of those it derived.
 func (s *scanner) operator(p place, n *yaml.Node) map[string]bool {
+	s.await(p, n)
 	derived, missing, part := map[string]bool{}, false, false
 	for _, op := range operators {
 		if op.group != p.group || op.kind != p.kind || op.unless != "" && get(n, strings.Split(op.unless, ".")...) != nil || !inRange(op.when, text(n, "spec", "version")) {

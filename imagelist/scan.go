@@ -59,6 +59,8 @@ type Options struct {
 	// install is rendered with the values, the name and the namespace that they
 	// give.
 	Commands []Command
+	// Variables are those that the image gives to its commands and programs.
+	Variables []Variable
 	// Rootfs is where the commands find files: the files that Scan reads over
 	// those of the image below. nil means the files that Scan reads.
 	Rootfs fs.FS `json:"-"`
@@ -140,6 +142,8 @@ func Scan(ctx context.Context, fsys fs.FS, o Options) (*Result, error) {
 	s.dropPartial()
 	s.addFamilies()
 	s.ownSettings()
+	s.tellAwaited()
+	s.imageVariables()
 	s.applyRules()
 	s.mentions()
 	s.lowGaps()
@@ -155,7 +159,7 @@ func newScanner(ctx context.Context, o Options) *scanner {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &scanner{ctx: ctx, o: o, log: log, res: &Result{}, apis: map[string]bool{}, kinds: map[string]bool{}}
+	return &scanner{ctx: ctx, o: o, log: log, res: &Result{}, apis: map[string]bool{}, kinds: map[string]bool{}, partFiles: map[string]bool{}}
 }
 
 // A scanner is one run of Scan.
@@ -173,6 +177,7 @@ type scanner struct {
 	faults  []fault
 
 	partial      map[string]bool // variables that are parts of references, by DIRECTORY/NAME
+	partFiles    map[string]bool // whose lines a script puts a registry before
 	installs     []install       // that are not followed yet
 	laterSources []install       // sources of Flux, which say what others install
 	fluxSources  map[string]*yaml.Node
@@ -191,6 +196,7 @@ type scanner struct {
 	substituteFrom []string          // ConfigMaps and Secrets that hold more
 	configs        map[string]config // ConfigMaps and Secrets, by sourceKey
 	mentioned      []mention
+	awaiting       []awaited
 	installed      map[string]bool   // directories of charts that objects of the files install
 	usedValues     map[string]bool   // values files that charts were rendered with
 	helmRepos      map[string]string // repositories of charts: name to URL

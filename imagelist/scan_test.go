@@ -125,6 +125,9 @@ func setOptions(o *imagelist.Options, comment string) error {
 			o.PrivateRegistry = value
 		case "command":
 			o.Commands = append(o.Commands, imagelist.Command{File: "Kubefile", Line: len(o.Commands) + 2, Text: value})
+		case "variable":
+			name, text, _ := strings.Cut(value, "=")
+			o.Variables = append(o.Variables, imagelist.Variable{File: "Kubefile", Line: len(o.Variables) + 2, Object: "ENV", Name: name, Value: text})
 		case "strict":
 			o.Strict = value == "true"
 		case "lenient":

@@ -1,6 +1,7 @@
 package imagelist
 
 import (
+	"io/fs"
 	"maps"
 	"path"
 	"regexp"
@@ -21,7 +22,7 @@ var elsewherePulls = wordSet("push tag build buildx save load import export rmi 
 // that variables name.
 func (s *scanner) scriptFile(p place, text string) {
 	st := &starter{s: s, rootfs: s.rootfs(), limit: p.limit}
-	sh := readShell(text, s.sourced(p.file, text))
+	sh := s.readScript(s.fsys, p.file, text, nil)
 	var named []pair
 	for _, a := range sh.assigned {
 		s.wordsOfList(p, shellCommand{words: []word{{text: a.value}}, line: a.line})
@@ -98,22 +99,42 @@ func copiesOnlyThen(cmd shellCommand) bool {
 }
 
 // sources is a line of a script that takes in a file: source NAME, or . NAME.
-var sources = regexp.MustCompile(`(?m)^\s*(?:source|\.)\s+["']?(?:\$\{?[A-Za-z_][A-Za-z0-9_]*\}?/)?([A-Za-z0-9._/-]+)["']?`)
+var sources = regexp.MustCompile(`(?m)^\s*(?:source|\.)\s+["']?(?:\$\{?[A-Za-z_][A-Za-z0-9_]*\}?/|\$\([^()\n]*(?:\([^()\n]*\)[^()\n]*)*\)/)?([A-Za-z0-9._/-]+)["']?`)
 
-// sourced are the variables that a script has from the files that it takes in, as
-// far as those lie here: in its directory, or relative to it.
-func (s *scanner) sourced(file, text string) map[string]string {
+// readScript reads a script that is given the variables env, with the variables, the
+// arrays and the functions of the files that it takes in, as far as those lie here:
+// in its directory, or relative to it.
+func (s *scanner) readScript(fsys fs.FS, file, text string, env map[string]string) *shellReader {
 	vars := map[string]string{}
-	for _, m := range sources.FindAllStringSubmatch(text, -1) {
+	functions := map[string]shellFunction{}
+	var arrays []shellList
+	for _, m := range sources.FindAllStringSubmatch(text, maxScripts) {
 		if path.IsAbs(m[1]) {
 			continue
 		}
-		data, err := readLimited(s.fsys, path.Join(path.Dir(file), m[1]), maxScript)
-		if err == nil {
-			maps.Copy(vars, readShell(string(data), vars).vars)
+		name := path.Join(path.Dir(file), m[1])
+		data, err := readLimited(fsys, name, maxScript)
+		if err != nil {
+			continue
+		}
+		sh := readShell(string(data), vars)
+		maps.Copy(vars, sh.vars)
+		for _, a := range sh.arrays {
+			for i := range a.words {
+				a.words[i].file = name
+			}
+			arrays = append(arrays, a)
+		}
+		for name, f := range functionsOf(string(data)) {
+			functions[name] = shellFunction{body: f.body}
 		}
 	}
-	return vars
+	maps.Copy(vars, env)
+	sh := readShell(text, vars)
+	sh.arrays = append(arrays, sh.arrays...)
+	maps.Copy(functions, functionsOf(text))
+	sh.call(functions)
+	return sh
 }
 
 // pullsImages reports whether a text is a command that pulls an image.

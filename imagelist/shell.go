@@ -1,6 +1,7 @@
 package imagelist
 
 import (
+	"cmp"
 	"maps"
 	"regexp"
 	"strings"
@@ -9,8 +10,9 @@ import (
 // A word is one word of a shell command, quotes taken away.
 type word struct {
 	text    string
-	dynamic bool // some of the text is known only when the command runs
-	line    int  // of its end
+	dynamic bool   // some of the text is known only when the command runs
+	line    int    // of its end
+	file    string // where it stands, when that is another than the script
 }
 
 // A shellCommand is one simple command of a script.
@@ -20,6 +22,7 @@ type shellCommand struct {
 	piped  bool // its input is another command's output
 	here   *hereText
 	before []shellCommand // of the script; set by who reads them
+	called bool           // it stands in a function, and has the arguments of a call
 }
 
 // A hereText is the input of a command that stands in the script itself.
@@ -49,6 +52,9 @@ type shellReader struct {
 	line  int
 	vars  map[string]string
 	times map[string]int // how often a variable is set
+	// partial are the values of variables with other variables in them; nil, where
+	// the names of such variables stay in words.
+	partial map[string]string
 
 	out      []shellCommand
 	assigned []pair      // the variables that are set to a plain text
@@ -70,14 +76,19 @@ func shellCommands(text string, env map[string]string) []shellCommand {
 func readShell(text string, env map[string]string) *shellReader {
 	r := &shellReader{text: text, line: 1, vars: map[string]string{}, times: map[string]int{}}
 	maps.Copy(r.vars, env)
-	for _, m := range assignedAt.FindAllStringSubmatch(text, -1) {
+	r.read()
+	return r
+}
+
+// read reads the whole text.
+func (r *shellReader) read() {
+	for _, m := range assignedAt.FindAllStringSubmatch(r.text, -1) {
 		r.times[m[1]]++
 	}
 	for r.at < len(r.text) {
 		r.step()
 	}
 	r.endCommand(false)
-	return r
 }
 
 // step reads one character outside of quotes, or all of a quoted text.
@@ -205,7 +216,7 @@ func (r *shellReader) variable() {
 			r.word.WriteString(value)
 		} else {
 			r.dynamic = true
-			r.word.WriteString(m[0])
+			r.word.WriteString(cmp.Or(r.partial[name], m[0]))
 		}
 		r.begun = true
 		r.at += len(m[0])
@@ -250,7 +261,7 @@ func (r *shellReader) endWord() {
 		if len(r.current.words) == 0 {
 			r.current.line = r.line
 		}
-		r.current.words = append(r.current.words, word{r.word.String(), r.dynamic, r.line})
+		r.current.words = append(r.current.words, word{text: r.word.String(), dynamic: r.dynamic, line: r.line})
 	}
 	r.word.Reset()
 	r.begun, r.dynamic = false, false
@@ -268,10 +279,13 @@ func (r *shellReader) endCommand(pipe bool) {
 			r.assigned = append(r.assigned, pair{key: m[1], value: w.text[len(m[0]):], line: c.line})
 		}
 		switch {
-		case m != nil && len(c.words) == 1 && !w.dynamic && r.times[m[1]] == 1:
+		case m != nil && len(c.words) == 1 && !w.dynamic && r.times[m[1]] == 1 && len(w.text) < maxLine:
 			r.vars[m[1]] = w.text[len(m[0]):]
 		case m != nil && len(c.words) == 1:
 			delete(r.vars, m[1])
+			if value := w.text[len(m[0]):]; r.partial != nil && r.times[m[1]] == 1 && len(value) < maxPattern && !strings.Contains(value, "$(") {
+				r.partial[m[1]] = value
+			}
 		case m == nil && !prefixWords[w.text]:
 			r.out = append(r.out, c)
 			return

@@ -58,81 +58,93 @@ var imagePrograms = wordSet("ctr crictl docker nerdctl podman skopeo crane regct
 
 // imageLists takes the lists of a script whose words are images: arrays and loops
 // under a name that says so, and those that a loop gives to a program that pulls
-// or saves images. It returns the variables of loops all of whose words are known.
+// or saves images. It returns the variables and the texts of loops all of whose words
+// are known.
 func (s *scanner) imageLists(p place, sh *shellReader) map[string]bool {
-	arrays, loops, used := map[string][]word{}, map[string][]word{}, map[string]bool{}
-	through := map[string]string{} // the variable of a loop by the array that it goes through
-	var patterns []string
+	arrays, used, known := map[string][]word{}, map[string]bool{}, map[string]bool{}
 	for _, a := range sh.arrays {
 		arrays[a.name] = append(arrays[a.name], a.words...)
 	}
+	loops := s.loopsOf(p, sh, arrays)
+	take := func(w word) {
+		if all := loops.each(w); len(all) > 0 && s.imageWords(p, all, true, true) {
+			s.readPattern(loops, w, known)
+		}
+	}
 	for _, cmd := range sh.out {
 		words := cmd.words
-		if len(words) > 3 && words[0].text == "for" && words[2].text == "in" {
-			name := words[1].text
-			for _, w := range words[3:] {
-				if m := arrayUse.FindStringSubmatch(w.text); m != nil {
-					loops[name] = append(loops[name], arrays[m[1]]...)
-					through[m[1]] = name
-				} else {
-					loops[name] = append(loops[name], fieldsOf(w)...)
-				}
-			}
-		}
 		if takesImages(words[0].text) {
 			for _, w := range words[1:] {
-				if all := eachOf(w, loops); len(all) > 0 && allHosted(all) && s.imageWords(p, all, true, true) {
-					patterns = append(patterns, w.text)
+				if allHosted(loops.each(w)) {
+					take(w)
 				}
 			}
 		}
 		if !imagePrograms[path.Base(words[0].text)] || !slices.ContainsFunc(words, func(w word) bool { return imageVerbs[w.text] }) {
 			continue
 		}
-		for _, w := range words[1:] {
-			if m := variableUse.FindStringSubmatch(strings.TrimPrefix(w.text, "docker://")); m != nil {
+		for _, w := range pulledWords(words) {
+			w.text = strings.TrimPrefix(w.text, "docker://")
+			if m := variableUse.FindStringSubmatch(w.text); m != nil {
 				used[m[1]] = true
-			} else if all := eachOf(w, loops); len(all) > 0 && s.imageWords(p, all, true, true) {
-				patterns = append(patterns, w.text)
+				if b := loops.at(m[1], w.line); b != nil {
+					b.whole = true
+					for b = b.from; b != nil; b = b.from {
+						b.part = true
+					}
+				}
 			} else if m := arrayUse.FindStringSubmatch(w.text); m != nil {
 				used[m[1]] = true
+			} else {
+				take(w)
 			}
 		}
 	}
-	known, parts := s.patternsOfLoops(p, sh, patterns, loops, used)
-	for _, lists := range []map[string][]word{loops, arrays} {
-		for _, name := range slices.Sorted(maps.Keys(lists)) {
-			if parts[name] || parts[through[name]] {
+	for _, a := range sh.assigned {
+		w := word{text: a.value, line: a.line, dynamic: true}
+		if all := loops.each(w); used[a.key] && len(all) > 0 && s.imageWords(p, all, true, true) {
+			s.readPattern(loops, w, known)
+			known[a.key] = true
+		}
+	}
+	s.wholeWords(p, loops, arrays, used, known)
+	return known
+}
+
+// readPattern notes a text whose variables loops fill, as one that is read.
+func (s *scanner) readPattern(loops scriptLoops, w word, known map[string]bool) {
+	loops.taken(w.text, w.line)
+	known[w.text] = true
+	for _, m := range shellVariable.FindAllStringSubmatch(w.text, -1) {
+		known[m[1]+m[4]] = true
+	}
+}
+
+// wholeWords takes the words of loops and arrays that are images by themselves, not
+// parts of one.
+func (s *scanner) wholeWords(p place, loops scriptLoops, arrays map[string][]word, used, known map[string]bool) {
+	parts := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(loops)) {
+		for _, b := range loops[name] {
+			if b.part && !b.whole {
+				for _, a := range b.arrays {
+					parts[a] = true
+				}
+				for _, w := range b.words {
+					s.partFiles[w.file] = true
+				}
 				continue
 			}
-			if s.imageWords(p, lists[name], speaksOfImages(name), used[name]) && used[name] {
+			if s.imageWords(p, b.words, speaksOfImages(name), b.whole) && b.whole {
 				known[name] = true
 			}
 		}
 	}
-	return known
-}
-
-// patternsOfLoops takes the images of the variables that programs pull and that a
-// loop makes of its own one: SOURCE="acme/$part:v1". known are the patterns that are
-// read and their variables, parts those that are no image by themselves.
-func (s *scanner) patternsOfLoops(p place, sh *shellReader, patterns []string, loops map[string][]word, used map[string]bool) (known, parts map[string]bool) {
-	known, parts = map[string]bool{}, map[string]bool{}
-	for _, a := range sh.assigned {
-		all := eachOf(word{text: a.value, line: a.line, dynamic: true}, loops)
-		if used[a.key] && len(all) > 0 && s.imageWords(p, all, true, true) {
-			patterns = append(patterns, a.value)
-			known[a.key] = true
+	for _, name := range slices.Sorted(maps.Keys(arrays)) {
+		if !parts[name] && s.imageWords(p, arrays[name], speaksOfImages(name), used[name]) && used[name] {
+			known[name] = true
 		}
 	}
-	for _, text := range patterns {
-		known[text] = true
-		for _, m := range shellVariable.FindAllStringSubmatch(text, -1) {
-			known[m[1]+m[4]] = true
-			parts[m[1]+m[4]] = !used[m[1]+m[4]]
-		}
-	}
-	return known, parts
 }
 
 // copyWords are words in names of functions that are given images.
@@ -143,7 +155,7 @@ func takesImages(function string) bool {
 }
 
 func allHosted(all []word) bool {
-	return !slices.ContainsFunc(all, func(w word) bool {
+	return len(all) > 0 && !slices.ContainsFunc(all, func(w word) bool {
 		_, ok := hosted(w.text)
 		return !ok
 	})
@@ -152,29 +164,32 @@ func allHosted(all []word) bool {
 // goesThrough reports whether a command is for the images of a list that is known.
 func goesThrough(cmd shellCommand, lists map[string]bool) bool {
 	return slices.ContainsFunc(cmd.words, func(w word) bool {
-		m := variableUse.FindStringSubmatch(strings.TrimPrefix(w.text, "docker://"))
-		return m != nil && lists[m[1]] || lists[w.text]
+		text := strings.TrimPrefix(w.text, "docker://")
+		m := variableUse.FindStringSubmatch(text)
+		return m != nil && lists[m[1]] || lists[text]
 	})
 }
 
-// maxPattern bounds the words that a loop makes of one.
-const maxPattern = 1000
+// copyVerbs are subcommands with a source and a target.
+var copyVerbs = wordSet("copy cp mirror")
 
-// eachOf are the words that a loop makes of one that has its variable and more:
-// acme/lab-$part:v1. There are none where a part is not known.
-func eachOf(w word, loops map[string][]word) (out []word) {
-	marks := shellVariable.FindAllStringSubmatch(w.text, -1)
-	if !w.dynamic || len(marks) != 1 || marks[0][0] == w.text || strings.Contains(w.text, "$(") {
-		return nil
+// pulledWords are the words of a command that may name what it pulls: not the
+// target of a copy, its last word.
+func pulledWords(words []word) []word {
+	i := slices.IndexFunc(words, func(w word) bool { return copyVerbs[w.text] })
+	if i < 0 {
+		return words[1:]
 	}
-	name := marks[0][1] + marks[0][4]
-	for _, part := range loops[name] {
-		if part.dynamic || len(out) >= maxPattern {
-			return nil
+	var named []word
+	for _, w := range words[i+1:] {
+		if !strings.HasPrefix(w.text, "-") {
+			named = append(named, w)
 		}
-		out = append(out, word{text: strings.ReplaceAll(w.text, marks[0][0], part.text), line: w.line})
 	}
-	return out
+	if len(named) > 1 {
+		return named[:len(named)-1]
+	}
+	return named
 }
 
 // unwrapped takes away the programs that run the rest of their words as a
@@ -211,7 +226,7 @@ func fieldsOf(w word) (out []word) {
 	lines := strings.Split(w.text, "\n")
 	for i, l := range lines {
 		for _, f := range strings.Fields(l) {
-			out = append(out, word{f, w.dynamic && strings.Contains(f, "$"), w.line - len(lines) + 1 + i})
+			out = append(out, word{text: f, dynamic: w.dynamic && strings.Contains(f, "$"), line: w.line - len(lines) + 1 + i, file: w.file})
 		}
 	}
 	return out
@@ -226,6 +241,10 @@ func (s *scanner) imageWords(p place, words []word, named, pulled bool) bool {
 		r, err := ref.Parse(plain(w.text))
 		v := judge("image", w.text)
 		at := spot{line: w.line, written: plain(w.text), rule: "script-list"}
+		p := p
+		if w.file != "" {
+			p.file = w.file
+		}
 		switch {
 		case w.dynamic:
 			all = false

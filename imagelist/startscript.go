@@ -77,7 +77,7 @@ func (st *starter) script(c Command, name string, depth int) {
 		st.tell(unreadScript, in, name, "", "the scripts that it runs are too many to be read")
 		return
 	}
-	sh := readShell(c.Text, c.Env)
+	sh := st.s.readScript(st.rootfs, name, c.Text, c.Env)
 	commands := sh.out
 	if name != "" {
 		p := place{file: name, object: "command", limit: st.limit}

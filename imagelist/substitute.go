@@ -96,9 +96,13 @@ func (s *scanner) notePartial(file, reference string) {
 	}
 }
 
-// dropPartial takes out what files of variables gave for parts of references.
+// dropPartial takes out what files of variables, and lists that scripts read, gave
+// for parts of references.
 func (s *scanner) dropPartial() {
 	s.res.Found = slices.DeleteFunc(s.res.Found, func(f Finding) bool {
+		if f.Rule == "plain-list" && s.partFiles[f.File] && !hasHost(f.Written) {
+			return true
+		}
 		kind, _ := formatOf(f.File)
 		return kind == settingsFormat && strings.HasPrefix(f.Rule, "text") && s.partial[path.Join(path.Dir(f.File), f.Field)]
 	})
