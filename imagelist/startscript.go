@@ -187,8 +187,8 @@ func (st *starter) input(in commandPlace, cmd shellCommand) {
 // piped returns the files that the command before writes to the input of cmd,
 // through filters or none.
 func (st *starter) piped(in commandPlace, cmd shellCommand) (files []string) {
-	for i := len(cmd.before); cmd.piped && i > 0; i-- {
-		cmd = cmd.before[i-1]
+	for before := cmd.before; cmd.piped && len(before) > 0; {
+		cmd, before = before[len(before)-1], before[:len(before)-1]
 		if !filters[path.Base(cmd.words[0].text)] {
 			return nil
 		}
