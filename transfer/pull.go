@@ -157,7 +157,9 @@ func blobManifests(ctx context.Context, sink remote.Sink, c *remote.Client, from
 type PushOptions struct {
 	// Base is an image in the target's registry that is like the pushed one; see
 	// remote.PushOptions. PushMirrored does not use it.
-	Base     ref.Reference
+	Base ref.Reference
+	// Verify asks for each blob; see remote.PushOptions. PushMirrored does not use it.
+	Verify   bool
 	Progress func(remote.Event) // called concurrently; nil for none
 }
 
@@ -183,6 +185,7 @@ func Push(ctx context.Context, s *store.Store, c *remote.Client, nameOrID string
 	return im.Descriptor, c.Push(ctx, s, im.Descriptor, to, remote.PushOptions{
 		MountFrom: mirror.MountFrom(im.Documents, to.Registry),
 		Base:      o.Base,
+		Verify:    o.Verify,
 		Record:    Record(s),
 		Progress:  o.Progress,
 	})

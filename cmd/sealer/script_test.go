@@ -64,6 +64,7 @@ func TestScripts(t *testing.T) {
 			"upstream":  startUpstream,
 			"fault":     injectFault,
 			"attach":    attach,
+			"lose":      loseContent,
 			"requests":  countRequests,
 			"sent":      countBytes,
 			"notemps":   noTemporaries,

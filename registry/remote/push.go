@@ -32,6 +32,9 @@ type PushOptions struct {
 	// it lists is not sent again. The zero Reference means none. A Base that the
 	// registry lacks is passed over.
 	Base ref.Reference
+	// Verify asks the registry for each blob and sends every manifest, and relies
+	// on no manifest that is there: a registry may have lost what it lists.
+	Verify bool
 	// Record remembers what repositories hold, from push to push; nil remembers
 	// nothing.
 	Record   *Record
@@ -48,7 +51,9 @@ type PushOptions struct {
 //
 // Push finds out which blobs the target has from manifests, and asks for a blob
 // only where no manifest tells: see push.survey. An unchanged image costs one
-// request, at any size.
+// request, and one for each manifest of an index, at any size. That these manifests
+// are there is checked; that the target still has their blobs is checked with
+// PushOptions.Verify alone.
 func (c *Client) Push(ctx context.Context, src Source, desc ocispec.Descriptor, to ref.Reference, o PushOptions) error {
 	_, err := c.PushImage(ctx, src, desc, to, o)
 	return err
@@ -134,6 +139,7 @@ type push struct {
 	order     []ocispec.Descriptor                 // the blobs, each once, in the order of the manifests
 	wanted    map[digest.Digest]ocispec.Descriptor // the same by digest
 	sparse    bool                                 // the index lists manifests that are not sent
+	lost      bool                                 // the target has the index, and lacks manifests that it lists
 
 	there  map[digest.Digest]bool   // blobs and manifests that the target has
 	mounts map[digest.Digest]string // repositories of the target's registry that have a blob, from the manifest of Base

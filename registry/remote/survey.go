@@ -10,6 +10,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"golang.org/x/sync/errgroup"
 )
 
 const (
@@ -26,13 +27,18 @@ const (
 // requests as it can, and reports whether the target is complete: its reference
 // names the pushed manifest.
 //
-// It reads the manifest that the reference names. If that leaves many blobs in
+// It reads the manifest that the reference names. If that is the pushed one, it asks
+// for the manifests below it, and for nothing else. If another one leaves many blobs in
 // doubt, it asks for the pushed manifest by its digest, which another tag may
 // name, then for the manifests that the record lists, for the base of the
 // options, and for the manifests of the tags that are most like the pushed one. A
 // repository that the record does not know is asked for its tags first: a new
 // repository costs that one request.
 func (p *push) survey(ctx context.Context) (complete bool, err error) {
+	if p.o.Verify {
+		p.record.doubt(p.t.key())
+		return false, nil
+	}
 	seen := p.record.manifests(p.t.key())
 	var tags []string
 	listed := len(seen) == 0 && p.to.Tag != ""
@@ -49,7 +55,7 @@ func (p *push) survey(ctx context.Context) (complete bool, err error) {
 	} else {
 		complete, err = p.named(ctx)
 	}
-	if complete || err != nil {
+	if complete || p.lost || err != nil {
 		return complete, err
 	}
 	if p.few() {
@@ -58,7 +64,7 @@ func (p *push) survey(ctx context.Context) (complete bool, err error) {
 	if len(tags) > 0 || slices.ContainsFunc(seen, func(m manifestRecord) bool { return m.Digest == p.top().Digest }) {
 		if ok, err := p.has(ctx, p.t, p.top().Digest); ok || err != nil {
 			if ok {
-				p.all()
+				_, err = p.whole(ctx)
 			}
 			return false, err
 		}
@@ -87,13 +93,60 @@ func (p *push) missing() int {
 // more than asking for manifests.
 func (p *push) few() bool { return p.missing() <= max(fewBlobs, len(p.order)/10) }
 
-// all notes that the target has everything but the tag.
-func (p *push) all() {
-	for _, d := range p.order {
-		p.there[d.Digest] = true
+// whole notes what the target, which has the pushed manifest, has of all that it
+// lists, and reports whether that is all. A registry can lose manifests that no tag
+// names; then nothing else that it has tells which blobs are left.
+func (p *push) whole(ctx context.Context) (bool, error) {
+	lost, err := p.confirm(ctx, p.manifests[:len(p.manifests)-1])
+	if err != nil {
+		return false, err
 	}
-	for _, m := range p.manifests {
+	if p.lost = len(lost) > 0; p.lost {
+		p.c.log.Warn("the registry has lost manifests of the image: they are sent again, with the blobs that it lacks",
+			"image", p.to.String(), "lost", len(lost), "first", lost[0].String())
+		p.record.doubt(p.t.key())
+		return false, nil
+	}
+	top := p.top()
+	p.listed(top.MediaType, top.bytes)
+	return true, nil
+}
+
+// confirm asks for each of the manifests, notes those that the target has with
+// what they list, and returns the others.
+func (p *push) confirm(ctx context.Context, manifests []sentManifest) (lost []digest.Digest, err error) {
+	has := make([]bool, len(manifests))
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(p.c.o.Jobs)
+	for i, m := range manifests {
+		g.Go(func() (err error) {
+			has[i], err = p.has(gctx, p.t, m.Digest)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	for i, m := range manifests {
+		if !has[i] {
+			lost = append(lost, m.Digest)
+			continue
+		}
 		p.there[m.Digest] = true
+		p.listed(m.MediaType, m.bytes)
+	}
+	return lost, nil
+}
+
+// listed notes that the target has the blobs of a manifest, which read has parsed.
+func (p *push) listed(mediaType string, b []byte) {
+	m, err := ParseManifest(mediaType, b)
+	if err != nil || m.IsIndex() {
+		return
+	}
+	p.there[m.Config.Digest] = true
+	for _, l := range m.Layers {
+		p.there[l.Digest] = true
 	}
 }
 
@@ -108,7 +161,7 @@ func (p *push) named(ctx context.Context) (complete bool, err error) {
 	case err != nil:
 		return false, err
 	case d.Digest == top:
-		return true, nil
+		return p.whole(ctx)
 	}
 	return false, p.list(ctx, p.t, d, b, func(d digest.Digest) { p.there[d] = true })
 }
@@ -204,8 +257,11 @@ func (p *push) recorded(ctx context.Context, seen []manifestRecord) error {
 		for _, d := range p.order {
 			p.there[d.Digest] = p.there[d.Digest] || held[keyOf(d.Digest)]
 		}
-		for _, s := range p.manifests[:len(p.manifests)-1] {
-			p.there[s.Digest] = p.there[s.Digest] || held[keyOf(s.Digest)]
+		children := slices.DeleteFunc(slices.Clone(p.manifests[:len(p.manifests)-1]), func(s sentManifest) bool {
+			return p.there[s.Digest] || !held[keyOf(s.Digest)]
+		})
+		if _, err := p.confirm(ctx, children); err != nil {
+			return err
 		}
 	}
 	return nil

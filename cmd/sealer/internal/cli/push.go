@@ -17,6 +17,7 @@ func (a *app) push() *cobra.Command {
 	var r registryFlags
 	var quiet bool
 	var hint, signBy string
+	var o transfer.PushOptions
 	cmd := &cobra.Command{
 		Use:   "push IMAGE [NAME]",
 		Short: "Send an image to a registry",
@@ -25,7 +26,11 @@ Only what the registry lacks is sent. The digest there is the digest here.
 
 The store remembers what it pushed to and pulled from each registry: of an image
 like one that is there, in this repository or in another one, only the difference
-is sent. Where another machine pushed such an image, --base-hint names it.`,
+is sent. Where another machine pushed such an image, --base-hint names it.
+
+A registry that has the image is asked for the manifests of its platforms, and one
+that it has lost is sent again. It is believed that it still has the blobs which its
+manifests list: --verify asks for each blob, too, and sends those that are lost.`,
 		Example: `  sealer push my-app:v2 registry.example.com/team/my-app:v2
   sealer push my-app:v2 registry.example.com/prod/my-app:v2 --base-hint registry.example.com/team/my-app:v1`,
 		Args:              cobra.RangeArgs(1, 2),
@@ -35,7 +40,6 @@ is sent. Where another machine pushed such an image, --base-hint names it.`,
 			if err != nil {
 				return err
 			}
-			o := transfer.PushOptions{}
 			if o.Base, err = baseHint(hint, to); err != nil {
 				return err
 			}
@@ -52,6 +56,7 @@ is sent. Where another machine pushed such an image, --base-hint names it.`,
 	}
 	cmd.Flags().StringVar(&signBy, "sign-by", "", "sign the image with the private key in this `KEYFILE`, as cosign does; COSIGN_PASSWORD is its password")
 	cmd.Flags().StringVar(&hint, "base-hint", "", "an `image` in the registry that is like this one: what it has is not sent again")
+	cmd.Flags().BoolVar(&o.Verify, "verify", false, "ask the registry for each blob, and send again what it has lost")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print only the digest")
 	r.add(cmd.Flags())
 	return cmd
