@@ -256,6 +256,9 @@ func (b *browser) pictures(t *testing.T, url string) {
 	if dir == "" {
 		t.Skip("no pictures: SEALER_SCREENSHOTS names no directory")
 	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for _, width := range []int{400, 1280} {
 		for _, scheme := range []string{"light", "dark"} {
 			b.look(width, scheme)

@@ -44,6 +44,9 @@ func (a *app) printBuild(f *buildFlags, o build.Options, r *build.Result) error 
 			printf(w, "built %s\n", n)
 		}
 		_, err := printLine(w, v.Digest)
+		if len(v.Names) == 0 && v.Digest != "" {
+			printf(a.Err, "The image has no name: give it one with -t, or with: sealer tag %s NAME\n", v.Digest)
+		}
 		return err
 	})
 }

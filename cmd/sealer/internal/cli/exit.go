@@ -92,6 +92,22 @@ func noChart(err error) error {
 
 var unknownFlag = regexp.MustCompile(`^unknown flag: --([^ =]+)`)
 
+// missingFlags names the flags that cmd cannot do without and was not given, with
+// what each says.
+func missingFlags(cmd *cobra.Command) error {
+	if cmd.ValidateRequiredFlags() == nil {
+		return nil
+	}
+	var lacks []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Annotations[cobra.BashCompOneRequiredFlag] != nil && !f.Changed {
+			kind, about := pflag.UnquoteUsage(f)
+			lacks = append(lacks, fmt.Sprintf("--%s %s (%s)", f.Name, kind, about))
+		}
+	})
+	return usagef("%s needs %s", cmd.CommandPath(), strings.Join(lacks, " and "))
+}
+
 // similarFlag adds the flag of cmd that an unknown one may mean.
 func similarFlag(cmd *cobra.Command, err error) error {
 	m := unknownFlag.FindStringSubmatch(err.Error())

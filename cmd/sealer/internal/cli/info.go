@@ -45,6 +45,8 @@ func (a *app) info() *cobra.Command {
 why that may lose images, the files of configuration in the order in which they
 count, and the facilities of the kernel that RUN and mount use. No credentials are
 read or printed.`,
+		Example: `  sealer info
+  sealer info -o json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {

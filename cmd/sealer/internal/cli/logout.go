@@ -21,9 +21,10 @@ func authFileAdvice(err error) error {
 func (a *app) logout() *cobra.Command {
 	var r registryFlags
 	cmd := &cobra.Command{
-		Use:   "logout REGISTRY",
-		Short: "Remove the credentials for a registry",
-		Args:  cobra.ExactArgs(1),
+		Use:     "logout REGISTRY",
+		Short:   "Remove the credentials for a registry",
+		Example: `  sealer logout registry.example`,
+		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			host, err := registryHost(args[0])
 			if err != nil {

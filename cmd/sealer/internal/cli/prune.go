@@ -23,6 +23,8 @@ interrupted commands left goes: the rest could be what it is about to use. --wai
 waits until such commands are done.
 
 Content that a damaged image may need stays; all else goes, and the exit code is 3.`,
+		Example: `  sealer prune                # blobs and layers that no image needs
+  sealer prune --cache        # the build cache, too`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {

@@ -32,6 +32,8 @@ too, where it has more than 8 MiB.
 NAME:TAG gets that name here. NAME@DIGEST and NAME:TAG@DIGEST bring exactly that
 content and name nothing, since the tag may mean another image: use the ID, or
 sealer tag.`,
+		Example: `  sealer pull registry.example/team/my-app:v1
+  sealer pull registry.example/team/my-app:v1 --verify-key cosign.pub   # only if this key has signed it`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			want, err := platform.ParseList(platforms)

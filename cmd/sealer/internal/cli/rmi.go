@@ -15,6 +15,8 @@ func (a *app) rmi() *cobra.Command {
 		Long: `Remove names from the store. With its last name an image goes, and with it the
 layers and blobs that no other image needs. An ID removes the image with all
 its names.`,
+		Example: `  sealer rmi my-app:v1
+  sealer rmi 6eac04e8f51c     # with all its names`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: a.completeImages,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -74,7 +74,7 @@ The command line counts before the variable, and that before the file.
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			// cobra checks required flags only later, and a missing flag is a
 			// wrong usage.
-			if err := cmd.ValidateRequiredFlags(); err != nil {
+			if err := missingFlags(cmd); err != nil {
 				return err
 			}
 			if cmd.Name() != "node" { // a machine works as the engine tells it

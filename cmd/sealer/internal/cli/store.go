@@ -3,10 +3,10 @@ package cli
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"math"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,14 +39,15 @@ func (a *app) waitFlag(f *pflag.FlagSet) {
 	f.Lookup("wait").NoOptDefVal = time.Duration(math.MaxInt64).String()
 }
 
-// imageName reads the name that a user gives to a ClusterImage.
+// imageName reads the name that a user gives to a ClusterImage; a wrong one is a
+// wrong usage.
 func imageName(s string) (ref.Reference, error) {
 	r, err := ref.Parse(s)
 	if err != nil {
-		return r, fmt.Errorf("image name: %w", err)
+		return r, usagef("image name: %w", err)
 	}
 	if r.Digest != "" {
-		return r, fmt.Errorf("image name %s: a name has a tag, not a digest", s)
+		return r, usagef("image name %s: a name has a tag, not a digest", s)
 	}
 	return r, nil
 }
@@ -97,7 +98,7 @@ func familiarAll(names []string) []string {
 }
 
 // similarImage returns the name that the user may mean: another tag of the same
-// repository, or a similar name.
+// repository, a similar name, or one whose repository is similar.
 func similarImage(e *store.UnknownError) string {
 	known := familiarAll(e.Known)
 	asked := e.Name
@@ -109,7 +110,25 @@ func similarImage(e *store.UnknownError) string {
 			}
 		}
 	}
-	return kubefile.Suggest(asked, known)
+	if like := kubefile.Suggest(asked, known); like != "" {
+		return like
+	}
+	repositories := make([]string, len(known))
+	for i, name := range known {
+		repositories[i] = untagged(name)
+	}
+	if like := kubefile.Suggest(untagged(asked), repositories); like != "" {
+		return known[slices.Index(repositories, like)]
+	}
+	return ""
+}
+
+// untagged cuts the tag off a name.
+func untagged(name string) string {
+	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
+		return name[:i]
+	}
+	return name
 }
 
 // notFound adds advice to an error about a missing image.

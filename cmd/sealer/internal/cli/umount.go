@@ -10,9 +10,11 @@ import (
 
 func (a *app) umount() *cobra.Command {
 	return &cobra.Command{
-		Use:               "umount IMAGE|DIR...",
-		Aliases:           []string{"unmount"},
-		Short:             "Undo sealer mount",
+		Use:     "umount IMAGE|DIR...",
+		Aliases: []string{"unmount"},
+		Short:   "Undo sealer mount",
+		Example: `  sealer umount /mnt
+  sealer umount my-app:v1     # wherever it is mounted`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: a.completeImages,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -48,6 +48,8 @@ did not declare makes it incomplete.
 mirrored, all else from the registry that the image's name says.
 
 ` + exitCodesHelp,
+		Example: `  sealer verify my-app:v1
+  sealer verify --all --repair   # fetch again what is damaged`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case everything && len(args) > 0:
