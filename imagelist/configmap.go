@@ -2,6 +2,7 @@ package imagelist
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,11 +20,15 @@ func (s *scanner) configMap(p place, n *yaml.Node) {
 	s.settings(p, get(n, "data"), "data")
 }
 
-// secret looks at the plain texts of a Secret; an encoded text may be the
-// settings of a program too, but says less surely that it is used.
+// secret looks at the plain texts of a Secret. An encoded text may be the settings
+// of a program too, as a chart makes one, but says less surely that it is used.
 func (s *scanner) secret(p place, n *yaml.Node) {
 	s.settings(p, get(n, "stringData"), "stringData")
-	p.limit = Low.weaker(p.limit)
+	limit := Low
+	if p.rendered {
+		limit = Medium
+	}
+	p.limit = limit.weaker(p.limit)
 	for _, e := range entries(get(n, "data")) {
 		if !isScalar(e.value) || documentation.MatchString(e.key) || len(e.value.Value) > maxDocument {
 			continue
@@ -163,6 +168,7 @@ func (s *scanner) lines(p place, text string) {
 		if trimmed == "" || strings.HasPrefix(trimmed, "#") || strings.HasPrefix(trimmed, "//") || strings.HasPrefix(trimmed, ";") {
 			continue
 		}
+		s.quotedDocument(p, l, n)
 		m := assignment.FindStringSubmatch(l)
 		if m == nil {
 			m = property.FindStringSubmatch(l)
@@ -197,6 +203,19 @@ func (s *scanner) lines(p place, text string) {
 		} else if v.reason != "" && strings.ContainsAny(a.value, "/:") {
 			s.reject(p, spot{a.line, a.field, a.value, "text"}, v.reason)
 		}
+	}
+}
+
+// quotedDocument looks at a JSON document that stands as a text in a line of a
+// program: json.loads("{\"image\": …}").
+func (s *scanner) quotedDocument(p place, l string, line int) {
+	i := strings.Index(l, `"{\"`)
+	if i < 0 || !strings.Contains(l[i:], "image") {
+		return
+	}
+	var text string
+	if json.NewDecoder(strings.NewReader(l[i:])).Decode(&text) == nil {
+		s.embedded(p, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: text, Line: line}, "")
 	}
 }
 

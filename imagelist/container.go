@@ -309,6 +309,9 @@ func (s *scanner) flags(p place, words []pair, rule string) {
 				w.key, w.value = key, strings.Trim(value, `"'`)
 			}
 		}
+		if w.key == "container-image" {
+			w.value = strings.Replace(w.value, "#", "/", 1) // as enroot writes the registry: HOST#PATH:TAG
+		}
 		flags = append(flags, w)
 	}
 	used := s.composed(p, keyed(flags), rule+"-split")
