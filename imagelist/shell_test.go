@@ -72,3 +72,50 @@ func TestDynamic(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
+
+// TestHereTexts reads the texts that commands take as input: "LINE TEXT", with "?"
+// where something in it is known only when the command runs.
+func TestHereTexts(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, text, want string
+	}{
+		{"plain", "V=1\na <<E\nb $V\nE\nc", "3 b 1\n"},
+		{"quoted", "V=1\na <<'E'\nb $V \\$\nE\n", "3 b $V \\$\n"},
+		{"double quotes", "V=1\na << \"E F\"\nb $V\nE F\n", "3 b $V\n"},
+		{"a backslash", "V=1\na <<\\E\nb $V\nE\n", "3 b $V\n"},
+		{"tabs", "a <<-E\n\tb\n\tE\n", "2 b\n"},
+		{"tabs that stay", "a <<E\n\tb\nE\n", "2 \tb\n"},
+		{"another system's lines", "a <<E\nb\r\nE\r\nc", "2 b\r\n"},
+		{"open", "a <<E\nb", "2 b\n"},
+		{"empty", "a <<E\nE", "2 "},
+		{"unknown", "a <<E\n$V\nE", "?2 $V\n"},
+		{"computed", "a <<E\n$(b) `c`\nE", "?2 $(b) `c`\n"},
+		{"dollars", "a <<E\n5$ $5 $\nE", "2 5$ $5 $\n"},
+		{"letters", "a=1 z=2 A=3 Z=4 _=5\na=1\nz=2\nA=3\nZ=4\nb <<E\n$a$z$A$Z\nE", "?7 $a$z$A$Z\n"},
+		{"the first and last letters", "a=1\nz=2\nA=3\nZ=4\n_q=5\nb <<E\n$a$z$A$Z$_q\nE", "7 12345\n"},
+		{"escaped", "a <<E\nb \\$V \\\nc\\\nE", "2 b $V c"},
+		{"a word", "V=1\na <<< \t\"b $V\" c", "2 b 1\n"},
+		{"a word alone", "a <<<b;c", "1 b\n"},
+		{"a word at the end", "a <<< ", "1 \n"},
+		{"an unknown word", "a <<< $V", "?1 $V\n"},
+		{"none", "a < b", ""},
+	} {
+		got := ""
+		for _, c := range shellCommands(tc.text, nil) {
+			if c.here != nil {
+				got += fmt.Sprintf("%d %s", c.here.line, c.here.text)
+				if c.here.dynamic {
+					got = "?" + got
+				}
+			}
+		}
+		if got != tc.want {
+			t.Errorf("%s: %q, not %q", tc.name, got, tc.want)
+		}
+	}
+	// The commands behind a text have the lines of the file.
+	if c := shellCommands("a <<E\nb\nc\nE\nd", nil); len(c) != 2 || c[1].line != 5 {
+		t.Errorf("behind a text: %v", c)
+	}
+}
