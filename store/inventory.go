@@ -25,7 +25,7 @@ func (s *Store) Inventory(ctx context.Context, names bool) (*inventory.Inventory
 	out := &inventory.Inventory{}
 	var damage []error
 	for _, entry := range idx.Manifests {
-		if err := s.needs(ctx, n, entry); err != nil && !isDamage(err) {
+		if err := s.needs(ctx, n, entry, nil); err != nil && !isDamage(err) {
 			return nil, fmt.Errorf("image %s: %w", nameOr(entry), err)
 		} else if err != nil {
 			damage = append(damage, fmt.Errorf("image %s: %w", nameOr(entry), damaged(err)))

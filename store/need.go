@@ -55,6 +55,7 @@ func (s *Store) needed(ctx context.Context) (*need, error) {
 			return nil, err
 		}
 	}
+	known := s.readLayerCache()
 	each := make([]need, len(idx.Manifests))
 	errs := make([]error, len(idx.Manifests))
 	var g errgroup.Group
@@ -67,11 +68,14 @@ func (s *Store) needed(ctx context.Context) (*need, error) {
 		seen[entry.Digest] = true
 		g.Go(func() error {
 			each[i] = need{blobs: map[digest.Digest]bool{}, layers: map[digest.Digest]bool{}}
-			errs[i] = s.needs(ctx, &each[i], entry)
+			errs[i] = s.needs(ctx, &each[i], entry, known)
 			return nil
 		})
 	}
 	_ = g.Wait() // errs has them
+	if err := known.write(ctx, s); err != nil {
+		s.o.Logger.Debug("the cache of layers is not written", "error", err)
+	}
 	for i, entry := range idx.Manifests {
 		n.add(&each[i])
 		switch err := errs[i]; {
@@ -122,8 +126,9 @@ func (s *Store) linked(ctx context.Context, id digest.Digest, blobs map[digest.D
 	return nil
 }
 
-// needs adds the content of one image to n: as far as it can be read.
-func (s *Store) needs(ctx context.Context, n *need, entry ocispec.Descriptor) error {
+// needs adds the content of one image to n: as far as it can be read. known may be
+// nil.
+func (s *Store) needs(ctx context.Context, n *need, entry ocispec.Descriptor, known *layerCache) error {
 	n.blobs[entry.Digest] = true
 	manifests, sub, err := s.manifests(ctx, entry)
 	if err != nil {
@@ -143,7 +148,7 @@ func (s *Store) needs(ctx context.Context, n *need, entry ocispec.Descriptor) er
 			errs = append(errs, err)
 			continue
 		}
-		layers, err := s.layersOf(ctx, desc, config)
+		layers, err := s.layersOf(ctx, desc, config, known)
 		if err != nil {
 			n.allLayers = true                                                        // their IDs are in the config
 			n.allBlobs = n.allBlobs || config.MediaType == image.MediaTypeSplitConfig // and the blob manifests
@@ -222,7 +227,7 @@ func eachDigest(b []byte, f func(digest.Digest)) {
 }
 
 // layersOf returns the layers of the manifest desc, whose config is config.
-func (s *Store) layersOf(ctx context.Context, desc, config ocispec.Descriptor) ([]image.ConfigLayer, error) {
+func (s *Store) layersOf(ctx context.Context, desc, config ocispec.Descriptor, known *layerCache) ([]image.ConfigLayer, error) {
 	if platform.IsConfig(config.MediaType) { // one that is no ClusterImage, too: it is in the index
 		img := &Image{ManifestDescriptor: desc}
 		err := s.readJSON(ctx, desc, maxManifest, &img.Manifest)
@@ -238,7 +243,14 @@ func (s *Store) layersOf(ctx context.Context, desc, config ocispec.Descriptor) (
 	if !image.IsConfig(config.MediaType) {
 		return nil, nil // of another artifact nothing is unpacked
 	}
-	return s.configLayers(ctx, config)
+	if layers, ok := known.layers(s, config); ok {
+		return layers, nil
+	}
+	layers, err := s.configLayers(ctx, config)
+	if err == nil {
+		known.learn(config, layers)
+	}
+	return layers, err
 }
 
 // configLayers decodes the layers of a config alone, which stand near its

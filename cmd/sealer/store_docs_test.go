@@ -18,7 +18,7 @@ import (
 // rare are the names of docs/store.md that this test does not provoke: mounts
 // need root, and the rest a process that is killed or reads for long.
 var rare = map[string]bool{
-	"data/overlay2-root/ID/": true, "data/overlay2-user/ID/": true, "locks/recover": true, "mounts/": true, "mounts/HEX.json": true, "mounts/HEX.changes/": true, "mounts/private/": true, "mounts/empty/": true,
+	"image/layers": true, "data/overlay2-root/ID/": true, "data/overlay2-user/ID/": true, "locks/recover": true, "mounts/": true, "mounts/HEX.json": true, "mounts/HEX.changes/": true, "mounts/private/": true, "mounts/empty/": true,
 	"tmp/session-RANDOM": true, "tmp/pin-RANDOM": true, "tmp/partial-HEX": true, "cache/charts/": true, "cache/charts.json": true,
 }
 
@@ -79,7 +79,7 @@ func TestStorePage(t *testing.T) {
 		}
 	}
 	source := programText(t)
-	for _, text := range []string{`"data/overlay2-root"`, `"data/overlay2-user"`, `"recover"`, `"mounts", "private"`, `"mounts", "empty"`, `".changes"`, `"session-"`, `"pin-"`, `"partial-"`, `"charts.json"`} {
+	for _, text := range []string{`"image", "layers"`, `"data/overlay2-root"`, `"data/overlay2-user"`, `"recover"`, `"mounts", "private"`, `"mounts", "empty"`, `".changes"`, `"session-"`, `"pin-"`, `"partial-"`, `"charts.json"`} {
 		if !strings.Contains(source, text) {
 			t.Errorf("no source has %s: correct docs/store.md", text)
 		}
