@@ -150,7 +150,7 @@ func (h *SSH) run(ctx context.Context, c Command) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	s, err := h.client.NewSession()
+	s, err := h.session(ctx)
 	if err != nil {
 		return fmt.Errorf("run %s on %s: %w", c.Args[0], h.target.label(), lost(h, err))
 	}
@@ -175,6 +175,32 @@ func (h *SSH) run(ctx context.Context, c Command) error {
 		return context.Cause(ctx)
 	}
 	return h.outcome(c, err, last)
+}
+
+// sessionWait is the longest pause before a refused session is asked for again:
+// about five seconds in all.
+const sessionWait = 2 * time.Second
+
+// session opens a session. An sshd that allows few of them (MaxSessions) refuses
+// one while the session before is still ending: session waits for that.
+func (h *SSH) session(ctx context.Context) (*ssh.Session, error) {
+	for wait := 20 * time.Millisecond; ; wait *= 2 {
+		s, err := h.client.NewSession()
+		var refused *ssh.OpenChannelError
+		if !errors.As(err, &refused) {
+			return s, err
+		}
+		if wait > sessionWait {
+			return nil, fmt.Errorf("its sshd opens no further session (%s): raise MaxSessions in its sshd_config: %w", refused.Message, err)
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-h.done:
+			return nil, err
+		}
+	}
 }
 
 // feed sends in to the program. It does not wait: a program may end before it

@@ -60,14 +60,18 @@ func (e *NoRootError) Error() string {
 // user; user and password belong to the connection.
 func findRoot(ctx context.Context, run func(context.Context, Command) error, user, password string) (root, error) {
 	var uid strings.Builder
-	if err := run(ctx, Command{Args: []string{"id", "-u"}, Stdout: &uid}); err != nil {
+	err := run(ctx, Command{Args: []string{"id", "-u"}, Stdout: &uid})
+	var exit *ExitError
+	if errors.As(err, &exit) { // as of an account whose shell is nologin
+		return rootUnknown, fmt.Errorf("user %s can run no command there, give it a login shell: %s: %w", user, lastLine(uid.String()), err)
+	}
+	if err != nil {
 		return rootUnknown, err
 	}
-	if strings.TrimSpace(uid.String()) == "0" {
+	if lastLine(uid.String()) == "0" {
 		return rootAlready, nil
 	}
-	err := run(ctx, Command{Args: []string{"sudo", "-n", "-k", "--", "sh", "-c", "exit 0"}})
-	var exit *ExitError
+	err = run(ctx, Command{Args: []string{"sudo", "-n", "-k", "--", "sh", "-c", "exit 0"}})
 	switch {
 	case err == nil:
 		return rootFree, nil

@@ -3,12 +3,15 @@ package journal_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/clusterimage/sealer/cluster/journal"
 )
@@ -188,5 +191,41 @@ func TestLockNamesItsHolder(t *testing.T) {
 	}
 	if err := l.Release(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A lock whose file a holder removes keeps nobody out any more: whoever waited with
+// that file open makes a new one.
+func TestLockThatItsHolderRemoves(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "lock.d")
+	var held atomic.Int32
+	var g errgroup.Group
+	for range 8 {
+		g.Go(func() error {
+			for done := 0; done < 50; {
+				l, err := journal.Acquire(dir, journal.Holder{Name: "me"})
+				if errors.Is(err, journal.ErrLocked) {
+					continue
+				}
+				if err != nil {
+					return err
+				}
+				if n := held.Add(1); n != 1 {
+					return fmt.Errorf("%d hold the lock", n)
+				}
+				done++
+				held.Add(-1) // once the file is gone, another may hold the next
+				err = os.Remove(filepath.Join(dir, "lock"))
+				_ = os.Remove(dir) // not when somebody has made the next lock
+				if err := errors.Join(err, l.Release()); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Error(err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -25,9 +26,21 @@ type Holder struct {
 // nobody out.
 type Lock struct{ file *os.File }
 
+// errGone says that the lock's file was removed while it was taken.
+var errGone = errors.New("the lock was removed")
+
 // Acquire takes the lock in dir, which it makes, for h. The error names the
 // holder when somebody has it.
-func Acquire(dir string, h Holder) (_ *Lock, err error) {
+func Acquire(dir string, h Holder) (l *Lock, err error) {
+	for range 100 { // a holder that removes the lock with its directory does it once
+		if l, err = acquire(dir, h); !errors.Is(err, errGone) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
+			break
+		}
+	}
+	return l, err
+}
+
+func acquire(dir string, h Holder) (_ *Lock, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("lock %s: %w", dir, err)
 	}
@@ -50,6 +63,9 @@ func Acquire(dir string, h Holder) (_ *Lock, err error) {
 	} else if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", dir, err)
 	}
+	if gone(f) {
+		return nil, errGone
+	}
 	b, err := json.Marshal(h)
 	if err == nil {
 		err = f.Truncate(0)
@@ -61,6 +77,17 @@ func Acquire(dir string, h Holder) (_ *Lock, err error) {
 		return nil, fmt.Errorf("lock %s: %w", dir, err)
 	}
 	return &Lock{f}, nil
+}
+
+// gone reports whether the name of f leads to another file, or to none: whoever
+// removes the lock's file holds the lock, and a lock on that file keeps nobody out.
+func gone(f *os.File) bool {
+	mine, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(f.Name())
+	return errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(mine, there)
 }
 
 // Release frees the lock.

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -42,6 +43,7 @@ type Server struct {
 	lock    *journal.Lock
 	machine *Machine
 	blobs   *store.Store // open while blobs come or go
+	made    []string     // directories that were not there before Open
 	peers   *spread.Server
 }
 
@@ -104,6 +106,7 @@ func (s *Server) Look(ctx context.Context, q LookRequest) (plan.Node, error) {
 		return n, err
 	}
 	ours := map[string]string{}
+	n.Role = role(records)
 	for _, r := range records.Inventory() {
 		n.Changes = append(n.Changes, r.Change.What+" "+r.Change.Name)
 		ours[r.Change.Name] = r.Change.Now
@@ -121,6 +124,29 @@ func (s *Server) Look(ctx context.Context, q LookRequest) (plan.Node, error) {
 		n.Files[name] = f
 	}
 	return n, nil
+}
+
+// role is the part in the cluster that kubeadm gave the machine, as far as nothing
+// has undone it.
+func role(records journal.Records) (role string) {
+	begun := ""
+	for _, r := range records {
+		switch {
+		case r.Event == journal.Begin && r.Kind == "kubeadm.init":
+			begun = plan.RoleFirst
+		case r.Event == journal.Begin && r.Kind == "kubeadm.join":
+			var a plan.KubeadmArgs
+			begun = plan.RoleWorker
+			if json.Unmarshal(r.Args, &a) == nil && a.Master {
+				begun = plan.RoleMaster
+			}
+		case r.Event == journal.End && (r.Kind == "kubeadm.init" || r.Kind == "kubeadm.join"):
+			role = begun
+		case r.Event == journal.Undone && r.Change != nil && r.Change.What == journal.Kube:
+			role = ""
+		}
+	}
+	return role
 }
 
 func look(path string) (plan.File, error) {
@@ -157,7 +183,9 @@ func (s *Server) Open(ctx context.Context, cluster string, h journal.Holder) (_ 
 	}
 	// The lock lies outside of the cluster's directory, which delete removes,
 	// and covers all clusters of the machine.
-	l, err := acquire(filepath.Join(s.o.Root, DefaultBase, "lock.d"), h)
+	base := filepath.Join(s.o.Root, DefaultBase)
+	s.made = notThere(filepath.Join(base, "data"), base)
+	l, err := acquire(filepath.Join(base, "lock.d"), h)
 	if err != nil {
 		return nil, err
 	}

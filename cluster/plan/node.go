@@ -16,10 +16,21 @@ type Node struct {
 	// Files are the files that the engine asked about, by path; one that does
 	// not exist has no entry.
 	Files map[string]File `json:"files,omitempty"`
+	// Role is the part that the machine has in the cluster already, as its journal
+	// tells: RoleFirst, RoleMaster, RoleWorker; "" when it is no node of it.
+	Role string `json:"role,omitempty"`
 	// Changes lists, a line each, the changes on the machine that the journal of
 	// this cluster has to undo, the latest first.
 	Changes []string `json:"changes,omitempty"`
 }
+
+// The parts of a machine in a cluster that runs. The first master is the one on
+// which kubeadm made the cluster.
+const (
+	RoleFirst  = "first master"
+	RoleMaster = "master"
+	RoleWorker = "worker"
+)
 
 // A File describes a file without its content.
 type File struct {

@@ -57,6 +57,7 @@ func Open(ctx context.Context, h host.Host, o Options) (*wire.Conn, error) {
 		}
 	}
 	o.Dir = cmp.Or(o.Dir, DefaultDir)
+	o.Hello.Dir = o.Dir
 	file := func(p *Program) string { return path.Join(o.Dir, p.name()) }
 	conn, err := start(ctx, h, o, file(o.Own))
 	if err == nil || !missing(err) {
@@ -75,14 +76,17 @@ func Open(ctx context.Context, h host.Host, o Options) (*wire.Conn, error) {
 			return conn, err
 		}
 	}
-	if err := install(ctx, h, o, p, m); err != nil {
-		return nil, err
+	for range 2 { // a session that ends at this moment may remove the program once
+		var made string
+		if made, err = install(ctx, h, o, p, m); err != nil {
+			return nil, err
+		}
+		o.Hello.Made = cmp.Or(o.Hello.Made, made)
+		if conn, err = start(ctx, h, o, file(p)); err == nil || !missing(err) {
+			return conn, err
+		}
 	}
-	conn, err = start(ctx, h, o, file(p))
-	if missing(err) {
-		return nil, fmt.Errorf("start %s: %w: is its file system mounted noexec?", file(p), err)
-	}
-	return conn, err
+	return nil, fmt.Errorf("start %s: %w: is its file system mounted noexec?", file(p), err)
 }
 
 // missing says that a program could not be started: it is not there, or is no
@@ -140,12 +144,15 @@ func (o Options) program(m machine) (*Program, error) {
 }
 
 // installScript unpacks its input to $1/$2 and checks the SHA-256 of the result
-// against $3. The further words are the unpacking program. Partial files that a
+// against $3. The further words are the unpacking program. It prints the topmost
+// directory that it has made, if any. Partial files that a
 // cut connection left are removed after a day, other versions of the program after
 // a month: units run copies of their own.
 const installScript = `set -eu
 dir=$1 name=$2 sum=$3; shift 3
 umask 022
+made= at=$dir
+while [ ! -e "$at" ]; do made=$at at=$(dirname "$at"); done
 mkdir -p "$dir"
 find "$dir" -name '.sealer-*' -mtime +0 -exec rm -f {} + || :
 find "$dir" -name 'sealer-*' ! -name "$name" -mtime +30 -exec rm -f {} + || :
@@ -156,30 +163,33 @@ echo "$sum  $part" | sha256sum -c - >/dev/null
 chmod 0755 "$part"
 sync "$part" 2>/dev/null || sync
 mv -f "$part" "$dir/$name"
-trap - EXIT`
+trap - EXIT
+echo "$made"`
 
-func install(ctx context.Context, h host.Host, o Options, p *Program, m machine) error {
+// install copies p and returns the topmost directory that it has made for it.
+func install(ctx context.Context, h host.Host, o Options, p *Program, m machine) (made string, err error) {
 	packed, err := p.compressed()
 	if err != nil {
-		return err
+		return "", err
 	}
 	in, size, unpack := io.Reader(bytes.NewReader(packed)), int64(len(packed)), m.unpack
 	if unpack == nil {
 		f, err := p.Open()
 		if err != nil {
-			return fmt.Errorf("read sealer for %s/%s: %w", p.OS, p.Arch, err)
+			return "", fmt.Errorf("read sealer for %s/%s: %w", p.OS, p.Arch, err)
 		}
 		defer f.Close()
 		in, unpack = f, []string{"cat"}
 	}
 	args := append([]string{"sh", "-c", installScript, "sealer-install", o.Dir, p.name(), p.sum()}, unpack...)
-	if err := h.Run(ctx, host.Command{Args: args, Stdin: in}); err != nil {
-		return fmt.Errorf("copy sealer to %s: %w", path.Join(o.Dir, p.name()), err)
+	var out bytes.Buffer
+	if err := h.Run(ctx, host.Command{Args: args, Stdin: in, Stdout: &out}); err != nil {
+		return "", fmt.Errorf("copy sealer to %s: %w", path.Join(o.Dir, p.name()), err)
 	}
 	if o.Copied != nil {
 		o.Copied(size)
 	}
-	return nil
+	return strings.TrimSpace(out.String()), nil
 }
 
 // endGrace is how long the far end has to finish when the session is closed.
@@ -191,9 +201,11 @@ func start(ctx context.Context, h host.Host, o Options, file string) (*wire.Conn
 	stdin, toNode := io.Pipe()
 	fromNode, stdout := io.Pipe()
 	ended := make(chan struct{})
+	var failed error // of the run, once ended is closed
 	go func() {
 		defer close(ended)
 		err := h.Run(run, host.Command{Args: append([]string{file, "node"}, o.Args...), Stdin: stdin, Stdout: stdout})
+		failed = err
 		stdout.CloseWithError(err) // io.EOF, when it is nil
 		stdin.CloseWithError(cmp.Or(err, io.ErrClosedPipe))
 	}()
@@ -214,6 +226,10 @@ func start(ctx context.Context, h host.Host, o Options, file string) (*wire.Conn
 	conn, err := wire.New(ctx, fromNode, toNode, closed, wire.Options{Hello: o.Hello, Ops: o.Ops})
 	if err != nil {
 		cancel(err)
+		if errors.Is(err, wire.ErrClosed) { // why it did not begin, the run says
+			<-ended
+			err = cmp.Or(failed, err)
+		}
 		return nil, fmt.Errorf("start sealer node: %w", err)
 	}
 	return conn, nil

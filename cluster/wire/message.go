@@ -48,6 +48,11 @@ type Hello struct {
 	Hostname string `json:"hostname,omitempty"`
 	UID      int    `json:"uid"`
 	PID      int    `json:"pid"`
+	// Dir is the far end's directory into which this side copies sealer; "" when
+	// it copies none. Made is the topmost directory that the copying made; "" when
+	// all were there.
+	Dir  string `json:"dir,omitempty"`
+	Made string `json:"made,omitempty"`
 }
 
 // A Log is a line that a call has to tell while it runs.

@@ -38,8 +38,8 @@ system, kernel, cgroups, memory, disks, swap, clocks, names and addresses that t
 share, ports that are taken, leftovers of another cluster, networks that overlap;
 and it lets the machines reach each other's ports. Each failure has its remedy;
 with one the exit code is 3. A Preflight document of the Clusterfile sets
-thresholds and leaves checks out, each with a reason. sealer itself is copied to
-/var/lib/sealer/bin of the machines.
+thresholds and leaves checks out, each with a reason. sealer itself lies in
+/var/lib/sealer/bin of the machines meanwhile.
 
 --proof compares every container of every pod, init and ephemeral ones too, and
 every image that the nodes' runtimes keep, with ClusterImages: the digest that a

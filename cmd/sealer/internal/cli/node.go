@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -34,9 +35,8 @@ func (a *app) node() *cobra.Command {
 // drainTime is how long calls have to end when their session has ended.
 const drainTime = 10 * time.Second
 
-func (a *app) serveNode(ctx context.Context, machine string) error {
+func (a *app) serveNode(ctx context.Context, machine string) (err error) {
 	s := node.NewServer(node.ServerOptions{Root: machine, Store: a.root})
-	defer s.Close() //nolint:errcheck // the engine has asked for it and heard of faults, or is gone
 	ops := s.Ops()
 	maps.Copy(ops, facts.Ops(strings.TrimSuffix(machine, "/")))
 	host, err := os.Hostname()
@@ -49,6 +49,8 @@ func (a *app) serveNode(ctx context.Context, machine string) error {
 	if err != nil {
 		return err
 	}
+	leave := s.Guard(node.Guest{Dir: conn.Peer().Dir, Made: conn.Peer().Made})
+	defer func() { err = errors.Join(err, leave()) }()
 	<-conn.Done()
 	if !conn.Drain(drainTime) {
 		return fmt.Errorf("node: work goes on %v after its session has ended", drainTime)
