@@ -68,8 +68,9 @@ test-cluster-standin: ## sealer run on 20 test machines over SSH, with stand-ins
 test-cluster-cut: ## the same on five machines whose sealer, power, cables and disks fail in the middle of a run (root; 20 minutes)
 	@bash cluster/clustertest/standin/run cut
 
-test-cluster-faults: ## sealer run with bad input, on three such machines (root; a minute)
+test-cluster-faults: ## sealer run with bad input, and on strange machines, on three such machines (root; two minutes)
 	@bash cluster/clustertest/standin/run faults
+	@bash cluster/clustertest/standin/run sites
 
 crash-run: ## kill -9 at every record of the journal: engine, machine, both (CRASHES=40 for fewer; all take half an hour)
 	SEALER_CRASH=$(or $(CRASHES),all) $(GO) test ./cmd/sealer -count=1 -run 'TestScripts/run-crash$$' -v -timeout 120m

@@ -38,13 +38,13 @@ const (
 // the others: its changes that are not undone yet stay in its journal, and the
 // same call goes on with them. At the end, each machine that stays drops the
 // addresses of the machines that left. The error wraps ErrPartly when one could
-// not, and when all machines were to go and one did not answer.
+// not, and ErrAway when all machines were to go and one did not answer.
 //
 // A machine that has left without an answer (see Options.Force) may be named
 // again, to be put back.
 func Delete(ctx context.Context, o Options, f *spec.File, addresses []netip.Addr) (*Report, error) {
 	r, err := remove(ctx, o, f, addresses)
-	if err != nil || o.DryRun || len(addresses) == 0 {
+	if err != nil || o.DryRun || len(addresses) == 0 || !r.Stands {
 		return r, err
 	}
 	return r, mend(ctx, o, f)
@@ -88,7 +88,12 @@ func remove(ctx context.Context, o Options, f *spec.File, addresses []netip.Addr
 	if err := e.mayGo(addresses); err != nil {
 		return nil, err
 	}
-	p, err := e.planDelete(ctx, goners, all)
+	r := &Report{}
+	if r.Stands, err = e.stands(ctx); err != nil {
+		return nil, err
+	}
+	leave := !all && r.Stands // else there is nothing to leave
+	p, err := e.planDelete(ctx, goners, all, leave)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +105,7 @@ func remove(ctx context.Context, o Options, f *spec.File, addresses []netip.Addr
 		return nil, err
 	}
 	p.Steps = append(clean.all(), p.Steps...)
-	r := &Report{Plan: p}
+	r.Plan = p
 	if e.DryRun {
 		return r, nil
 	}
@@ -115,12 +120,12 @@ func remove(ctx context.Context, o Options, f *spec.File, addresses []netip.Addr
 	if err := clean.run(ctx, extend.PreUninstall, e.machines[0]); err != nil {
 		return r, fmt.Errorf("%s: %w", e.machines[0].name(), err)
 	}
-	err = errors.Join(e.forgetLost(ctx, r), e.takeAway(ctx, r, clean, goners, all))
+	err = errors.Join(e.forgetLost(ctx, r), e.takeAway(ctx, r, clean, goners, leave))
 	if err != nil {
 		return r, err
 	}
 	if all && len(e.lost) > 0 {
-		return r, fmt.Errorf("%w: %w", ErrPartly, e.unanswered())
+		return r, fmt.Errorf("%w: %w", ErrAway, e.unanswered())
 	}
 	if all {
 		return r, e.state.forget()
@@ -141,9 +146,19 @@ func (e *engine) mayGo(addresses []netip.Addr) error {
 	return err
 }
 
+// stands asks the first master whether kubeadm has made the cluster.
+func (e *engine) stands(ctx context.Context) (bool, error) {
+	var n plan.Node
+	first := e.machines[0]
+	if err := first.conn.Call(ctx, node.OpLook, node.LookRequest{Cluster: e.file.Cluster.Name}, &n, wire.Streams{}); err != nil {
+		return false, fmt.Errorf("%s: %w", first.name(), err)
+	}
+	return n.Role != "", nil
+}
+
 // planDelete asks the machines for the changes in their journals and plans to
-// undo them.
-func (e *engine) planDelete(ctx context.Context, goners []*machine, all bool) (*plan.Plan, error) {
+// undo them. With leave, they are first taken out of the cluster.
+func (e *engine) planDelete(ctx context.Context, goners []*machine, all, leave bool) (*plan.Plan, error) {
 	verb := plan.Delete
 	if !all {
 		verb = plan.Leave
@@ -158,7 +173,7 @@ func (e *engine) planDelete(ctx context.Context, goners []*machine, all bool) (*
 	if !all {
 		p.Hosts = append([]string{e.machines[0].name()}, p.Hosts...)
 	}
-	if err := e.planLost(p, all); err != nil {
+	if err := e.planLost(p, leave); err != nil {
 		return nil, err
 	}
 	current := path.Join(plan.Dir(p.Cluster), "rootfs", "current")
@@ -190,13 +205,13 @@ func (e *engine) planDelete(ctx context.Context, goners []*machine, all bool) (*
 		return err
 	}
 	for i, m := range goners {
-		leave := plan.LeaveArgs{Node: m.kube, Seconds: e.drainSeconds()}
-		if !all {
-			err = add(drainKind, first, leave, "the pods of node "+m.kube+" go")
+		args := plan.LeaveArgs{Node: m.kube, Seconds: e.drainSeconds()}
+		if leave {
+			err = add(drainKind, first, args, "the pods of node "+m.kube+" go")
 		}
 		err = errors.Join(err, add(undoKind, m.name(), map[string]any{"changes": seen[i].Changes}, fmt.Sprintf("%d changes are put back", len(seen[i].Changes))))
-		if !all {
-			err = errors.Join(err, add(leaveKind, first, leave, "node "+m.kube+" leaves the cluster"))
+		if leave {
+			err = errors.Join(err, add(leaveKind, first, args, "node "+m.kube+" leaves the cluster"))
 		}
 		if err != nil {
 			return nil, err
@@ -214,7 +229,7 @@ func (e *engine) drainSeconds() int {
 
 // takeAway undoes the machines: the workers at once, then the masters from the
 // last to the first, which takes the others out of etcd.
-func (e *engine) takeAway(ctx context.Context, r *Report, clean *cleaning, goners []*machine, all bool) error {
+func (e *engine) takeAway(ctx context.Context, r *Report, clean *cleaning, goners []*machine, leave bool) error {
 	var masters, workers []*machine
 	for _, m := range goners {
 		if m.Master() {
@@ -225,7 +240,7 @@ func (e *engine) takeAway(ctx context.Context, r *Report, clean *cleaning, goner
 	}
 	var mu sync.Mutex
 	undo := func(ctx context.Context, m *machine) error {
-		err := e.undo(ctx, r.Plan, clean, m, !all)
+		err := e.undo(ctx, r.Plan, clean, m, leave)
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil {

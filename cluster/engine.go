@@ -117,6 +117,10 @@ var ErrApplication = errors.New("it is an application without a Kubernetes of it
 // machines failed.
 var ErrPartly = errors.New("the cluster runs, but some of its steps failed")
 
+// ErrAway is wrapped by the error of a delete of all machines that left those which
+// did not answer.
+var ErrAway = errors.New("some machines did not answer, and nothing was put back there")
+
 // engine is one run.
 type engine struct {
 	Options
@@ -202,6 +206,9 @@ func Apply(ctx context.Context, o Options, f *spec.File) (_ *Report, err error) 
 	}
 	seen, err := e.look(ctx, img)
 	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(e.roles(seen), e.complete()); err != nil {
 		return nil, err
 	}
 	if e.work, err = e.plugins(img); err != nil {

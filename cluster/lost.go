@@ -50,11 +50,11 @@ func (e *engine) unanswered() error {
 	return errors.Join(errs...)
 }
 
-// planLost adds the removal of the machines that do not answer. When all
-// machines go, there is no cluster to remove them from.
-func (e *engine) planLost(p *plan.Plan, all bool) error {
+// planLost adds the removal of the machines that do not answer. Without leave,
+// there is no cluster to remove them from.
+func (e *engine) planLost(p *plan.Plan, leave bool) error {
 	for _, m := range e.lost {
-		if all {
+		if !leave {
 			continue
 		}
 		s, err := plan.NewStep(lostKind, e.machines[0].name(), plan.LostArgs{Address: m.Label(), Master: m.Master()}, plan.Removes,

@@ -40,6 +40,9 @@ func Preflight(ctx context.Context, o Options, f *spec.File) (_ preflight.Report
 	if err != nil {
 		return preflight.Report{}, err
 	}
+	if err := e.roles(seen); err != nil {
+		return preflight.Report{}, err
+	}
 	if img.stored != nil {
 		if e.work, err = e.plugins(img); err != nil {
 			return preflight.Report{}, err

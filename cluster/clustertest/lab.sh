@@ -61,7 +61,7 @@ lab_enter() {
   export LAB LAB_CGROUP=sealer-lab-$$
   # shellcheck disable=SC2064
   trap "kill -KILL \$lab_pid 2>/dev/null || true" INT TERM # unshare ignores TERM while its child lives
-  unshare --mount --net --pid --uts --ipc --fork --kill-child=KILL --mount-proc "$@" &
+  unshare --mount --net --pid --uts --ipc --fork --kill-child=KILL --mount-proc "$@" <&0 & # a shell in the lab reads from here
   lab_pid=$!
   while :; do # a signal ends a wait early
     wait "$lab_pid" && status=0 || status=$?

@@ -27,7 +27,7 @@ if [ ! -e "$dir/var/lib" ]; then
   ln -s /run/lock "$dir/var/lock"
   (
     cd "$root"
-    rm -rf etc/kubernetes etc/containerd etc/cni etc/docker opt/cni opt/containerd usr/lib/cni usr/libexec/kubernetes usr/local/bin/* usr/local/sbin/* srv/* home/* var/*
+    rm -rf etc/kubernetes etc/containerd etc/cni etc/docker opt/cni opt/containerd usr/lib/cni usr/libexec/kubernetes usr/local/bin/* usr/local/sbin/* srv/* home/*
     rm -f usr/bin/{kubectl,kubeadm,kubelet,containerd*,ctr,crictl,docker*} usr/sbin/runc usr/bin/runc lib/systemd/system/containerd.service
     rm -rf etc/systemd/system/*.wants etc/machine-id etc/resolv.conf etc/ssh/ssh_host_* etc/fstab
     mkdir -p etc/systemd/{system,journald.conf.d} etc/ssh/sshd_config.d

@@ -192,6 +192,7 @@ func checkCIDR(f *findings) {
 		}
 	}
 	for _, n := range f.in.Nodes {
+		f.family(n, services)
 		if n.Ours {
 			continue
 		}
@@ -202,6 +203,18 @@ func checkCIDR(f *findings) {
 			f.overlap(n, "services'", net)
 		}
 	}
+}
+
+// family finds a master whose address is of another family than the services'
+// first network: its API server does not start (kube-apiserver, validation of
+// --advertise-address against --service-cluster-ip-range).
+func (f *findings) family(n Node, services []netip.Prefix) {
+	a, err := netip.ParseAddr(n.Address)
+	if err != nil || !n.Master || len(services) == 0 || a.Is4() == services[0].Addr().Is4() {
+		return
+	}
+	f.fail(n.Host, "set networking.serviceSubnet and podSubnet of the ClusterConfiguration to networks of its family, or name the master by another address",
+		"its address and the services' network %s are of different families: its API server would not start", services[0])
 }
 
 // overlap finds a route of a node into a network of the cluster. A route to an

@@ -114,10 +114,13 @@ func TestBad(t *testing.T) {
 		}, []string{"port-matrix fail n1: it does not reach 6443/tcp, 5000/tcp of m1: connection refused|open them in the firewalls of m1", "port-matrix fail m2: 81/tcp: cannot listen"}},
 		"pods and services": {kubeadm("ClusterConfiguration", map[string]any{"networking": map[string]any{"podSubnet": "10.96.8.0/24"}}), []string{"cidr fail m1: the pods' network 10.96.8.0/24 and the services' 10.96.0.0/12 overlap"}},
 		"pods and nodes":    {kubeadm("ClusterConfiguration", map[string]any{"networking": map[string]any{"podSubnet": "10.0.0.0/16"}}), []string{"cidr fail m1, m2, n1: the pods' network 10.0.0.0/16 and its route to 10.0.0.0/24 (eth0) overlap"}},
-		"mtu":               {func(in *Input) { in.Nodes[1].Addresses[1].MTU, in.Nodes[2].Addresses[1].MTU = 9000, 1000 }, []string{"mtu warn m2: MTU of 9000", "mtu warn n1: MTU of 1000"}},
-		"no default route":  {node(2, func(n *Node) { n.Routes = n.Routes[1:] }), []string{"default-route warn n1: no default route"}},
-		"no nameserver":     {node(2, func(n *Node) { n.Nameservers = nil }), []string{"resolv warn n1: names no server"}},
-		"nameserver loop":   {node(2, func(n *Node) { n.Nameservers = []string{"127.0.0.1"} }), []string{"resolv warn n1: CoreDNS would ask itself"}},
+		"address of another family": {func(in *Input) {
+			in.Nodes[0].Address, in.Nodes[0].Addresses = "fd00::1", nil
+		}, []string{"cidr fail m1: its address and the services' network 10.96.0.0/12 are of different families|serviceSubnet"}},
+		"mtu":              {func(in *Input) { in.Nodes[1].Addresses[1].MTU, in.Nodes[2].Addresses[1].MTU = 9000, 1000 }, []string{"mtu warn m2: MTU of 9000", "mtu warn n1: MTU of 1000"}},
+		"no default route": {node(2, func(n *Node) { n.Routes = n.Routes[1:] }), []string{"default-route warn n1: no default route"}},
+		"no nameserver":    {node(2, func(n *Node) { n.Nameservers = nil }), []string{"resolv warn n1: names no server"}},
+		"nameserver loop":  {node(2, func(n *Node) { n.Nameservers = []string{"127.0.0.1"} }), []string{"resolv warn n1: CoreDNS would ask itself"}},
 		"resolved": {node(2, func(n *Node) {
 			n.Nameservers, n.Units = []string{"127.0.0.53"}, []plan.Unit{{Name: "systemd-resolved.service", Active: true}}
 		}), nil},

@@ -28,8 +28,10 @@ case_faults() {
   machines 3
   remember "${all[@]}"
   for n in "${all[@]}"; do cp "$LAB/$n.before" "$LAB/$n.fresh"; done
-  sealer check --pre "${where[@]}" "${key[@]}" $skip >"$LAB/check.log" 2>&1 || true # brings sealer to them
-  remember "${all[@]}"
+  sealer check --pre "${where[@]}" "${key[@]}" $skip >"$LAB/check.log" 2>&1 || { cat "$LAB/check.log"; fail "the machines are well"; }
+  untouched "${all[@]}"
+  sealer run standin:v1 "${where[@]}" "${key[@]}" $skip --dry-run >"$LAB/check.log" 2>&1 || { cat "$LAB/check.log"; fail "a plan"; }
+  untouched "${all[@]}"
 
   step "Machines that are not reached"
   refused "connect $lab_net.99:22: .*(no route to host|timeout)" standin:v1 -m $lab_net.11 -n $lab_net.12,$lab_net.99 "${key[@]}"

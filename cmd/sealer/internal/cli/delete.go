@@ -75,7 +75,7 @@ func (a *app) deleteMachines(ctx context.Context, s *clusterFlags, c *engineFlag
 	return a.withStore(func(st *store.Store) error {
 		r, err := cluster.Delete(ctx, a.clusterOptions(st, c, a.clusterProgress()), f, addresses)
 		if err != nil {
-			if errors.Is(err, cluster.ErrPartly) && len(addresses) == 0 {
+			if errors.Is(err, cluster.ErrAway) {
 				printf(a.Out, "%d machines are as they were before.\n", r.Ran)
 				return incompleteError{advise(err, "The same command goes on once the others answer; where they never will, remove the directory "+filepath.Join(a.clusterState(), f.Cluster.Name))}
 			}

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -63,7 +65,9 @@ func (a *app) joinMachines(ctx context.Context, s *clusterFlags, c *engineFlags)
 	if own.Pk == "" {
 		own.Pk, own.PkPasswd = f.Cluster.SSH.Pk, f.Cluster.SSH.PkPasswd
 	}
-	addHosts(f, layers[0].Cluster.Hosts, own)
+	if err := addHosts(f, layers[0].Cluster.Hosts, own); err != nil {
+		return err
+	}
 	if err := spec.Validate(f); err != nil {
 		return err
 	}
@@ -89,12 +93,34 @@ func (a *app) keepKey(s *clusterFlags, f *spec.File) error {
 	return nil
 }
 
-// addHosts adds the hosts that f lacks, with a login of their own.
-func addHosts(f *spec.File, hosts []spec.Host, login spec.SSH) {
+// addHosts adds the machines that f lacks, with a login of their own. A machine
+// that f has stays: a join that broke off is given again. Its role stays, too.
+func addHosts(f *spec.File, hosts []spec.Host, login spec.SSH) error {
+	there, err := f.Cluster.Nodes()
+	if err != nil {
+		return err
+	}
+	var errs []error
 	for _, h := range hosts {
-		if !slices.ContainsFunc(f.Cluster.Hosts, func(o spec.Host) bool { return slices.Equal(o.IPs, h.IPs) && slices.Equal(o.Roles, h.Roles) }) {
-			h.SSH = login
+		addresses, err := spec.ParseAddresses(h.IPs...)
+		if err != nil {
+			return err
+		}
+		h.IPs, h.SSH = nil, login
+		for _, a := range addresses {
+			i := slices.IndexFunc(there, func(n spec.Node) bool { return n.Address == a.Addr() })
+			switch {
+			case i < 0 && a.Port() == 0:
+				h.IPs = append(h.IPs, a.Addr().String())
+			case i < 0:
+				h.IPs = append(h.IPs, a.String())
+			case there[i].Master() != slices.Contains(h.Roles, spec.RoleMaster):
+				errs = append(errs, fmt.Errorf("%s is in cluster %s already, with the other role: take it out by sealer delete first", a.Addr(), f.Cluster.Name))
+			}
+		}
+		if len(h.IPs) > 0 {
 			f.Cluster.Hosts = append(f.Cluster.Hosts, h)
 		}
 	}
+	return errors.Join(errs...)
 }
