@@ -28,6 +28,7 @@ const (
 	cacheArtifactType = "application/vnd.sealer.cache.v1"
 	cacheConfigType   = "application/vnd.sealer.cache.config.v1+json"
 	maxCacheConfig    = 16 << 20
+	cacheRest         = 4 << 10 // bytes of a cache's manifest and config that are not its steps
 )
 
 // A sharedCache is a cache in a registry.
@@ -144,7 +145,14 @@ func (b *builder) writeShared(ctx context.Context) error {
 	if len(b.o.CacheTo) == 0 {
 		return nil
 	}
-	config, err := json.Marshal(sharedCache{Steps: b.used})
+	steps, err := fitting(b.used, remote.MaxManifest-cacheRest, maxCacheConfig-cacheRest)
+	if err != nil {
+		return err
+	}
+	if left := len(b.used) - len(steps); left > 0 {
+		b.warn(fmt.Sprintf("the cache in the registry lacks %d of %d steps: a registry takes no longer list of layers, and the next build runs them again", left, len(b.used)))
+	}
+	config, err := json.Marshal(sharedCache{Steps: steps})
 	if err != nil {
 		return err
 	}
@@ -154,8 +162,8 @@ func (b *builder) writeShared(ctx context.Context) error {
 	}
 	seen := map[digest.Digest]bool{}
 	m.Layers = []ocispec.Descriptor{}
-	for _, key := range slices.Sorted(maps.Keys(b.used)) {
-		for _, d := range b.used[key].Layer.Descriptors {
+	for _, key := range slices.Sorted(maps.Keys(steps)) {
+		for _, d := range steps[key].Layer.Descriptors {
 			if !seen[d.Digest] {
 				seen[d.Digest] = true
 				m.Layers = append(m.Layers, d)
@@ -178,6 +186,28 @@ func (b *builder) writeShared(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// fitting returns those steps, in the order of their keys, whose layers and records
+// take at most so many bytes of the cache's manifest and config.
+func fitting(used map[string]stepRecord, manifest, config int) (map[string]stepRecord, error) {
+	steps := map[string]stepRecord{}
+	for _, key := range slices.Sorted(maps.Keys(used)) {
+		layers, err := json.Marshal(used[key].Layer.Descriptors)
+		if err != nil {
+			return nil, err
+		}
+		record, err := json.Marshal(map[string]stepRecord{key: used[key]})
+		if err != nil {
+			return nil, err
+		}
+		if len(layers) > manifest || len(record) > config {
+			continue
+		}
+		manifest, config = manifest-len(layers), config-len(record)
+		steps[key] = used[key]
+	}
+	return steps, nil
 }
 
 func (b *builder) put(ctx context.Context, mediaType string, content []byte) (ocispec.Descriptor, error) {
