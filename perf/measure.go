@@ -145,8 +145,27 @@ func (m *meter) images(ctx context.Context, n int) error {
 		return err
 	}
 	m.env = []string{"CONTAINERS_REGISTRIES_CONF=" + conf}
-	near, far := filepath.Join(m.dir, dir, "near"), filepath.Join(m.dir, dir, "far")
 	name, plain := up.Host()+"/team/lab:v1", "--insecure-registry="+up.Host()
+	if err := m.imageSteps(ctx, up, n, dir, from); err != nil {
+		return err
+	}
+	if _, err := exec.LookPath("skopeo"); err == nil && (n == 200 || m.quick) {
+		pull := []string{m.sealer, "--root", filepath.Join(m.dir, "again"), "--progress", "none", "pull", plain, name}
+		copied := []string{"skopeo", "copy", "--quiet", "--src-tls-verify=false", "docker://" + name, "oci:" + filepath.Join(m.dir, "oci") + ":v1"}
+		emptied := func(args []string, dir string) []string {
+			return append([]string{"sh", "-c", `rm -rf "$0"; exec "$@"`, dir}, args...)
+		}
+		return m.pairs(ctx, fmt.Sprintf("pull of %d images beside a copy to an OCI layout", n), 5, nil,
+			emptied(pull, filepath.Join(m.dir, "again")), "skopeo copy", emptied(copied, filepath.Join(m.dir, "oci")))
+	}
+	return nil
+}
+
+// imageSteps measures each command on the way of a ClusterImage of n images, which
+// the context from lists and up serves.
+func (m *meter) imageSteps(ctx context.Context, up *registrytest.Upstream, n int, dir, from string) error {
+	name, plain := up.Host()+"/team/lab:v1", "--insecure-registry="+up.Host()
+	near, far := filepath.Join(m.dir, dir, "near"), filepath.Join(m.dir, dir, "far")
 	build := []string{"build", "-q", "--no-referrers", "--platform", "linux/amd64", "-t", name, from}
 	archive := filepath.Join(m.dir, dir, "lab.tar")
 	for _, step := range []struct {
@@ -178,15 +197,6 @@ func (m *meter) images(ctx context.Context, n int) error {
 				return err
 			}
 		}
-	}
-	if _, err := exec.LookPath("skopeo"); err == nil && (n == 200 || m.quick) {
-		pull := []string{m.sealer, "--root", filepath.Join(m.dir, "again"), "--progress", "none", "pull", plain, name}
-		copied := []string{"skopeo", "copy", "--quiet", "--src-tls-verify=false", "docker://" + name, "oci:" + filepath.Join(m.dir, "oci") + ":v1"}
-		emptied := func(args []string, dir string) []string {
-			return append([]string{"sh", "-c", `rm -rf "$0"; exec "$@"`, dir}, args...)
-		}
-		return m.pairs(ctx, fmt.Sprintf("pull of %d images beside a copy to an OCI layout", n), 5, nil,
-			emptied(pull, filepath.Join(m.dir, "again")), "skopeo copy", emptied(copied, filepath.Join(m.dir, "oci")))
 	}
 	return nil
 }

@@ -15,9 +15,13 @@ import (
 	"github.com/clusterimage/sealer/transfer"
 )
 
+type saveFlags struct {
+	file, platforms, compress, split, signBy string
+	without, recipients                      []string
+}
+
 func (a *app) save() *cobra.Command {
-	var file, platforms, compress, split, signBy string
-	var without, recipients []string
+	f := &saveFlags{}
 	cmd := &cobra.Command{
 		Use:   "save IMAGE... -o FILE",
 		Short: "Write images to a tar, an OCI image layout",
@@ -40,43 +44,45 @@ sealer push --sign-by, or of a pull.`,
   sealer save my-app:v1 --platform linux/arm64 | ssh host sealer load`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: a.completeImages,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			list, err := platform.ParseList(platforms)
-			if err != nil {
-				return usageError{err}
-			}
-			w, err := writeOptions(compress, split, recipients)
-			if err != nil {
-				return err
-			}
-			key, err := signer(signBy)
-			if err != nil {
-				return err
-			}
-			return a.withStore(func(s *store.Store) error {
-				if err := signHere(cmd.Context(), s, key, args); err != nil {
-					return err
-				}
-				inventory, err := transfer.Without(cmd.Context(), s, without, list)
-				if err != nil {
-					return notFound(err)
-				}
-				return a.saveTo(file, w, func(w io.Writer) error {
-					saved, err := s.Save(cmd.Context(), w, args, store.SaveOptions{Platforms: list, Without: inventory})
-					a.tellSaved(saved, err == nil && len(without) > 0)
-					return notFound(err)
-				})
-			})
-		},
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.runSave(cmd.Context(), f, args) },
 	}
-	cmd.Flags().StringVar(&compress, "compress", "none", "compress the tar: zstd or none. Layers are compressed already")
-	cmd.Flags().StringVar(&signBy, "sign-by", "", "sign the images with the private key in this `KEYFILE`, for sealer load --verify-key; COSIGN_PASSWORD is its password")
-	cmd.Flags().StringVar(&split, "split", "", "write parts of at most this `SIZE`, such as 4GiB, and a file of their checksums; needs -o")
-	cmd.Flags().StringArrayVar(&recipients, "encrypt-to", nil, "encrypt with age for this `RECIPIENT`, a public key (age1...) or a file of them; may be repeated")
-	cmd.Flags().StringVarP(&file, "output", "o", "", "the `file` to write (default: standard output)")
-	cmd.Flags().StringArrayVar(&without, "without", nil, "leave out the blobs of this `INVENTORY|IMAGE|ARCHIVE`: a file, or an image of the store; may be repeated")
-	cmd.Flags().StringVar(&platforms, "platform", "", "only these platforms, separated by commas (default all); one alone is saved as an image for one platform")
+	cmd.Flags().StringVar(&f.compress, "compress", "none", "compress the tar: zstd or none. Layers are compressed already")
+	cmd.Flags().StringVar(&f.signBy, "sign-by", "", "sign the images with the private key in this `KEYFILE`, for sealer load --verify-key; COSIGN_PASSWORD is its password")
+	cmd.Flags().StringVar(&f.split, "split", "", "write parts of at most this `SIZE`, such as 4GiB, and a file of their checksums; needs -o")
+	cmd.Flags().StringArrayVar(&f.recipients, "encrypt-to", nil, "encrypt with age for this `RECIPIENT`, a public key (age1...) or a file of them; may be repeated")
+	cmd.Flags().StringVarP(&f.file, "output", "o", "", "the `file` to write (default: standard output)")
+	cmd.Flags().StringArrayVar(&f.without, "without", nil, "leave out the blobs of this `INVENTORY|IMAGE|ARCHIVE`: a file, or an image of the store; may be repeated")
+	cmd.Flags().StringVar(&f.platforms, "platform", "", "only these platforms, separated by commas (default all); one alone is saved as an image for one platform")
 	return cmd
+}
+
+func (a *app) runSave(ctx context.Context, f *saveFlags, images []string) error {
+	list, err := platform.ParseList(f.platforms)
+	if err != nil {
+		return usageError{err}
+	}
+	w, err := writeOptions(f.compress, f.split, f.recipients)
+	if err != nil {
+		return err
+	}
+	key, err := signer(f.signBy)
+	if err != nil {
+		return err
+	}
+	return a.withStore(func(s *store.Store) error {
+		if err := signHere(ctx, s, key, images); err != nil {
+			return err
+		}
+		inventory, err := transfer.Without(ctx, s, f.without, list)
+		if err != nil {
+			return notFound(err)
+		}
+		return a.saveTo(f.file, w, func(w io.Writer) error {
+			saved, err := s.Save(ctx, w, images, store.SaveOptions{Platforms: list, Without: inventory})
+			a.tellSaved(saved, err == nil && len(f.without) > 0)
+			return notFound(err)
+		})
+	})
 }
 
 // signHere signs images of the store with key, which may be nil.

@@ -125,7 +125,13 @@ The file .sealerimages beside the Kubefile, or at PATH, decides over all rules:
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.runScan(cmd.Context(), f, args) },
 	}
-	o, fs := &f.options, cmd.Flags()
+	f.add(cmd.Flags())
+	f.output.flags(cmd, "table", "wide", "imageList")
+	return cmd
+}
+
+func (f *scanFlags) add(fs *pflag.FlagSet) {
+	o := &f.options
 	f.discovery.add(fs, o)
 	fs.StringVar(&f.why, "why", "", "explain this `reference` alone")
 	fs.BoolVar(&f.rejected, "rejected", false, "print what was considered and dropped, with the reason")
@@ -140,8 +146,6 @@ The file .sealerimages beside the Kubefile, or at PATH, decides over all rules:
 	fs.StringVarP(&f.namespace, "namespace", "n", "", "scan this `namespace` of the cluster only")
 	fs.StringVar(&f.compare, "compare", "", "print the images that this ClusterImage has not inside, and exit with 3 if there are any")
 	f.registry.add(fs)
-	f.output.flags(cmd, "table", "wide", "imageList")
-	return cmd
 }
 
 func (a *app) runScan(ctx context.Context, f *scanFlags, args []string) error {

@@ -75,21 +75,31 @@ mirrored, all else from the registry that the image's name says.
 					}
 				}
 				all, err := a.verifyAll(cmd.Context(), s, args, key, repair, &r)
-				if errors.Is(err, errIncomplete) && !repair && slices.ContainsFunc(all, func(v verification) bool { return len(v.Faults)+len(v.Missing) > 0 }) {
-					err = advise(err, "Fetch what is broken again with: sealer verify --repair IMAGE")
+				if !repair {
+					err = adviseRepair(err, all)
 				}
 				print := func(w io.Writer) error { return printVerified(w, all) }
 				return errors.Join(o.print(a.Out, all, print, anys(all)...), err)
 			})
 		},
 	}
-	signedBy.flag(cmd.Flags(), "an image is in order")
-	cmd.Flags().BoolVar(&repair, "repair", false, "fetch again what is broken")
-	cmd.Flags().BoolVar(&everything, "all", false, "check every image of the store; content that images share is read once")
-	a.limitFlags(cmd.Flags())
-	r.add(cmd.Flags())
+	fs := cmd.Flags()
+	signedBy.flag(fs, "an image is in order")
+	fs.BoolVar(&repair, "repair", false, "fetch again what is broken")
+	fs.BoolVar(&everything, "all", false, "check every image of the store; content that images share is read once")
+	a.limitFlags(fs)
+	r.add(fs)
 	o.flags(cmd, "text")
 	return cmd
+}
+
+// adviseRepair adds the command that mends images to err, where one of them has
+// something that a registry may still have.
+func adviseRepair(err error, all []verification) error {
+	if errors.Is(err, errIncomplete) && slices.ContainsFunc(all, func(v verification) bool { return len(v.Faults)+len(v.Missing) > 0 }) {
+		return advise(err, "Fetch what is broken again with: sealer verify --repair IMAGE")
+	}
+	return err
 }
 
 // allImages returns a name of each image in the store, or its ID.
