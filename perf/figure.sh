@@ -6,12 +6,14 @@ figure() {
 	[ -n "${FIGURES:-}" ] || return 0
 	local line field text
 	_quoted() { text=${1//\\/\\\\} && text=\"${text//\"/\\\"}\"; }
-	_quoted "$1" && line="{\"figure\":$text,\"value\":$2"
+	_number() { case $1 in .*) text=0$1 ;; *) text=$1 ;; esac } # bc writes .66, which is no number of JSON
+	_quoted "$1" && line="{\"figure\":$text"
+	_number "$2" && line+=",\"value\":$text"
 	_quoted "$3" && line+=",\"unit\":$text"
 	for field in "${@:4}"; do
 		case $field in
 		peer=* | xUnit=* | note=*) _quoted "${field#*=}" ;;
-		*) text=${field#*=} ;;
+		*) _number "${field#*=}" ;;
 		esac
 		line+=",\"${field%%=*}\":$text"
 	done

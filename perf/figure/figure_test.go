@@ -60,7 +60,8 @@ func TestScript(t *testing.T) {
 	cmd := exec.Command("bash", "-euc", `. ../figure.sh
 figure 'run/one "master"' 41.2 s goal=1.10 'peer=by hand' peerValue=40.5 low=40 high=43 runs=3
 figure corpus/recall 99.5 % goal=99 least=true
-figure run/requests 30 requests x=20 xUnit=machines`)
+figure run/requests 30 requests x=20 xUnit=machines
+figure run/ratio .66 ratio low=.5`)
 	cmd.Env = append(os.Environ(), figure.Variable+"="+file)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("bash: %v: %s", err, out)
@@ -68,6 +69,7 @@ figure run/requests 30 requests x=20 xUnit=machines`)
 	const want = `{"figure":"run/one \"master\"","value":41.2,"unit":"s","goal":1.10,"peer":"by hand","peerValue":40.5,"low":40,"high":43,"runs":3}
 {"figure":"corpus/recall","value":99.5,"unit":"%","goal":99,"least":true}
 {"figure":"run/requests","value":30,"unit":"requests","x":20,"xUnit":"machines"}
+{"figure":"run/ratio","value":0.66,"unit":"ratio","low":0.5}
 `
 	got, err := os.ReadFile(file)
 	if diff := cmp.Diff(want, string(got)); err != nil || diff != "" {
