@@ -18,6 +18,7 @@ import (
 	"github.com/clusterimage/sealer/cluster/host/hosttest"
 	"github.com/clusterimage/sealer/cluster/node"
 	"github.com/clusterimage/sealer/cluster/plan"
+	"github.com/clusterimage/sealer/cluster/session"
 	"github.com/clusterimage/sealer/cluster/wire"
 )
 
@@ -29,6 +30,7 @@ type fakeMachine struct {
 	clock time.Duration
 	uname string
 	blind bool // it reaches no other machine
+	fresh bool // it lacks sealer, which takes a while to pack and send
 	// clusters are those whose journal it has.
 	clusters []string
 	// steps counts the steps of runs, all of which succeed; nil refuses them.
@@ -56,7 +58,7 @@ const machinesKey = "machines"
 // machine NAME ADDRESS [KEY=VALUE...] starts a machine on a loopback address and
 // puts ADDRESS:PORT in $NAME. Its password is "s3cret". Keys: user, sudo,
 // hostname, clock, arch, uname, free, port, leftover, swap,
-// cluster, blind.
+// cluster, blind, fresh.
 func startMachine(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: machine NAME ADDRESS [KEY=VALUE...]")
@@ -102,6 +104,8 @@ func (m *fakeMachine) set(pair string) (err error) {
 		m.clusters = append(m.clusters, value)
 	case "blind":
 		m.blind = true
+	case "fresh":
+		m.fresh = true
 	default:
 		err = fmt.Errorf("machine: no key %q", key)
 	}
@@ -165,7 +169,8 @@ func (m *fakeMachine) shell(p *hosttest.Process) int {
 
 // program is sealer, once it was copied.
 func (m *fakeMachine) program(p *hosttest.Process) int {
-	if _, ok := m.ReadFile(p.Args[0]); !ok {
+	own := filepath.Dir(p.Args[0]) == session.DefaultDir && !m.fresh
+	if _, ok := m.ReadFile(p.Args[0]); !ok && !own {
 		fmt.Fprintf(p.Stderr, "sh: %s: not found\n", p.Args[0])
 		return 127
 	}

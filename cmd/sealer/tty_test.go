@@ -11,7 +11,8 @@ import (
 
 // tty COLUMNS PROGRAM ARG... runs a program on a terminal that is so wide, with the
 // program "script". stdout is what the terminal got, without its carriage returns
-// at the ends of lines.
+// at the ends of lines; while it runs, the file tty.log has it, behind
+// a line with the command.
 func tty(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: tty COLUMNS PROGRAM [ARG...]")
@@ -25,7 +26,7 @@ func tty(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	script, err := exec.LookPath("script")
 	ts.Check(err)
-	err = ts.Exec(script, "-qec", command, "/dev/null")
+	err = ts.Exec(script, "-qefc", command, ts.MkAbs("tty.log"))
 	text := strings.ReplaceAll(ts.ReadFile("stdout"), "\r\n", "\n")
 	_, werr := io.WriteString(ts.Stdout(), text)
 	ts.Check(werr)

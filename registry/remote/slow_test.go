@@ -80,7 +80,7 @@ func TestPushToSlowRegistry(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			client, err := remote.New(remote.Options{Insecure: []string{host}, Stall: 50 * time.Millisecond, Retries: -1})
+			client, err := remote.New(remote.Options{Insecure: []string{host}, Stall: 500 * time.Millisecond, Retries: -1})
 			if err != nil {
 				t.Fatal(err)
 			}
