@@ -98,8 +98,10 @@ var otherThings = []string{"git", "helm", "chart", "maven", "npm", "apt", "yum",
 // registry: databaseRepository: quay.io/x/db.
 var otherWords = []string{"source", "schema", "database"}
 
-func notForImages(of string) bool {
-	return slices.ContainsFunc(otherThings, func(w string) bool { return strings.Contains(of, w) })
+// notForImages reports whether a key, of which roleOf gave of, is of another kind
+// of repository. One that says container is of an image: git_sync_container_tag.
+func notForImages(key, of string) bool {
+	return !strings.Contains(strings.ToLower(key), "container") && slices.ContainsFunc(otherThings, func(w string) bool { return strings.Contains(of, w) })
 }
 
 // mayBeOther reports whether the pairs of one name are for images only where one
@@ -159,7 +161,7 @@ func grouped(pairs []pair) (groups map[string]*parts, order []string) {
 	groups = map[string]*parts{}
 	for i := range pairs {
 		of, r := roleOf(pairs[i].key)
-		if r == noRole || notForImages(of) {
+		if r == noRole || notForImages(pairs[i].key, of) {
 			continue
 		}
 		g, ok := groups[of]

@@ -14,6 +14,8 @@ var knownFields = []fieldRule{
 	{"Configuration", "pkg.crossplane.io", []string{"spec", "package"}, High},
 	{"Function", "pkg.crossplane.io", []string{"spec", "package"}, High},
 	{"ImageSetConfiguration", "mirror.openshift.io", []string{"mirror", "operators", "[]", "catalog"}, High},
+	{"WasmPlugin", "extensions.istio.io", []string{"spec", "url"}, High},
+	{"EnvoyExtensionPolicy", "gateway.envoyproxy.io", []string{"spec", "wasm", "[]", "code", "image", "url"}, High},
 	{"ClusterCatalog", "olm.operatorframework.io", []string{"spec", "source", "image", "ref"}, High},
 }
 
@@ -90,7 +92,12 @@ func (s *scanner) fieldRule(p place, n *yaml.Node, field string, path []string, 
 func (s *scanner) imageAt(p place, n *yaml.Node, field string, c Confidence) {
 	switch n.Kind {
 	case yaml.ScalarNode:
-		if isScalar(n) && n.Value != "" {
+		if rest, ok := strings.CutPrefix(n.Value, "oci://"); ok {
+			plain := *n
+			plain.Value = rest
+			n = &plain
+		}
+		if isScalar(n) && n.Value != "" && !strings.Contains(n.Value, "://") {
 			s.podImage(p, n, field, "field-rule", c)
 		}
 	case yaml.SequenceNode:

@@ -45,7 +45,7 @@ type verdict struct {
 // image, is one. It asks more than that it parses, since nearly every word
 // does: a registry, a digest, or a tag that looks like one.
 func judge(key, value string) verdict {
-	value = plain(value)
+	value = strings.TrimPrefix(plain(value), "oci://") // as operators and meshes write images of plugins
 	if why := noImage(key, value); why != "" {
 		return verdict{reason: why}
 	}
