@@ -83,6 +83,8 @@ func (s *scanner) renderChart(c *source, r release) error {
 		s.rendering(c, out, place{})
 	case s.ctx.Err() != nil:
 		return s.ctx.Err()
+	case errors.Is(err, errUnstoppable):
+		return fmt.Errorf("render %s: %w", c.path, err)
 	case errors.Is(err, errRunaway):
 		s.fault(fault{file: c.path, err: fmt.Errorf("render chart: %w", err)})
 		info.Error = err.Error()
@@ -104,7 +106,7 @@ func (s *scanner) renderChart(c *source, r release) error {
 			s.warn("%s: the chart names no image", c.path)
 		}
 	}
-	return s.ctx.Err()
+	return cmp.Or(s.ctx.Err(), s.endless)
 }
 
 // render processes the dependencies of a chart as Helm's install does, and
@@ -153,14 +155,23 @@ func (s *scanner) checkSchema(ch *chart.Chart, rv chartutil.Values) error {
 
 var errRunaway = errors.New("the templates do not come to an end")
 
-// stopTime is how long a rendering may take to see that it is to stop.
-const stopTime = 2 * time.Second
+// errUnstoppable ends a scan: a single call of a function goes on to take memory, and
+// nothing but the end of the process frees it.
+var errUnstoppable = fmt.Errorf("%w: a single call takes more than %d MiB of memory and cannot be stopped; take the chart out, or set the value that it counts to", errRunaway, maxRenderHeap>>20)
+
+const (
+	// stopTime is how long a rendering may take to see that it is to stop.
+	stopTime = 2 * time.Second
+	// stopTimeMemory is the same for one that takes too much memory, and goes on to.
+	stopTimeMemory = 200 * time.Millisecond
+)
 
 // watched runs a rendering under limits of processor time and memory, so that
 // the outcome is the same on a busy machine. When a limit is reached, stop is set,
 // and the rendering ends at its next turn of a loop. One that does not, in a single
 // call of a function, or without its values, is left behind: s.leftBehind counts
-// them, and the scan renders no further chart without its values.
+// them, and the scan renders no further chart without its values. One that goes on to
+// take memory is errUnstoppable.
 func (s *scanner) watched(stop *atomic.Bool, render func() (map[string]string, error)) (map[string]string, error) {
 	type result struct {
 		out map[string]string
@@ -203,11 +214,19 @@ func (s *scanner) watched(stop *atomic.Bool, render func() (map[string]string, e
 		case <-s.ctx.Done():
 			return give(s.ctx.Err())
 		case <-ticker.C:
+			if now := heapBytes(); now > start+cmp.Or(s.renderHeap, maxRenderHeap) {
+				stop.Store(true)
+				select {
+				case <-done:
+					return nil, fmt.Errorf("%w: more than %d MiB of memory", errRunaway, maxRenderHeap>>20)
+				case <-time.After(stopTimeMemory):
+					s.leftBehind++
+					s.endless = errUnstoppable
+					return nil, errUnstoppable
+				}
+			}
 			if clock() > used+limit {
 				return give(fmt.Errorf("%w: not rendered after %s of processor time", errRunaway, limit))
-			}
-			if now := heapBytes(); now > start+maxRenderHeap {
-				return give(fmt.Errorf("%w: more than %d MiB of memory", errRunaway, maxRenderHeap>>20))
 			}
 		}
 	}

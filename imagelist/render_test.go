@@ -74,6 +74,35 @@ func TestRunawayStops(t *testing.T) {
 	}
 }
 
+// TestUnstoppable ends the scan where a single call takes memory without end, and
+// gives up only the chart where a loop does.
+func TestUnstoppable(t *testing.T) {
+	s := &scanner{ctx: t.Context(), res: &Result{}, renderTime: time.Minute, renderHeap: 1 << 20}
+	var end atomic.Bool
+	var held [][]byte
+	grow := func(until *atomic.Bool) func() (map[string]string, error) {
+		return func() (map[string]string, error) {
+			for !until.Load() {
+				if len(held) < 64 {
+					held = append(held, make([]byte, 1<<20))
+				}
+				time.Sleep(time.Millisecond)
+			}
+			return nil, nil
+		}
+	}
+	stop := new(atomic.Bool)
+	if _, err := s.watched(stop, grow(stop)); !errors.Is(err, errRunaway) || errors.Is(err, errUnstoppable) || s.leftBehind != 0 {
+		t.Errorf("watched = %v of a loop, want errRunaway", err)
+	}
+	held = nil
+	_, err := s.watched(new(atomic.Bool), grow(&end))
+	end.Store(true)
+	if !errors.Is(err, errUnstoppable) || s.leftBehind != 1 {
+		t.Errorf("watched = %v of a single call, want errUnstoppable", err)
+	}
+}
+
 // TestTicks leaves nothing of the ticks in a rendering, nor in the chart.
 func TestTicks(t *testing.T) {
 	t.Parallel()

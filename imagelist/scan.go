@@ -109,7 +109,8 @@ type Options struct {
 //
 // The error joins one error for each fault, each of the form
 // `file:line: "text": why`, sorted by file. The result holds the findings
-// of the other files also when there is an error; it is nil only when ctx is done.
+// of the other files also when there is an error; it is nil only when ctx is done, or
+// the templates of a chart take memory without end.
 // Scan is safe for concurrent use when fsys is.
 func Scan(ctx context.Context, fsys fs.FS, o Options) (*Result, error) {
 	s := newScanner(ctx, o)
@@ -204,7 +205,9 @@ type scanner struct {
 	gapLines   []int         // of the template that is looked at, in its rendering
 	buf        []byte        // of hasObject
 	renderTime time.Duration // for one chart; 0 is maxRenderTime
+	renderHeap uint64        // bytes, for one chart; 0 is maxRenderHeap
 	leftBehind int           // renderings that did not stop
+	endless    error         // that of one that takes memory, which ends the scan
 	keptCharts int           // bytes; 0 is maxKeptCharts
 }
 
