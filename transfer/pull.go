@@ -182,6 +182,9 @@ func Push(ctx context.Context, s *store.Store, c *remote.Client, nameOrID string
 			return ocispec.Descriptor{}, fmt.Errorf("push %s: the manifest %s of its mirrored blobs is in no index: get the image by its tag, or copy it with its index (skopeo copy --all)", to, m.Digest)
 		}
 	}
+	if err := whole(ctx, s, im); err != nil {
+		return ocispec.Descriptor{}, fmt.Errorf("push %s: %w", to, err)
+	}
 	return im.Descriptor, c.Push(ctx, s, im.Descriptor, to, remote.PushOptions{
 		MountFrom: mirror.MountFrom(im.Documents, to.Registry),
 		Base:      o.Base,
@@ -189,6 +192,30 @@ func Push(ctx context.Context, s *store.Store, c *remote.Client, nameOrID string
 		Record:    Record(s),
 		Progress:  o.Progress,
 	})
+}
+
+// whole refuses an image whose index lists manifests that the store lacks: without
+// them no registry has to take the index, and without the index the image has
+// another digest, which no signature is of.
+func whole(ctx context.Context, s *store.Store, im *store.Image) error {
+	if im.Index == nil {
+		return nil
+	}
+	lacking := 0
+	for _, m := range im.Index.Manifests {
+		has, err := s.HasBlob(ctx, m.Digest)
+		if err != nil {
+			return err
+		}
+		if !has {
+			lacking++
+		}
+	}
+	if lacking == 0 {
+		return nil
+	}
+	return fmt.Errorf("the store lacks %d of the %d manifests of its index, as after load or pull of one platform: get the image whole, by sealer pull or sealer load, or carry this platform by sealer save --platform",
+		lacking, len(im.Index.Manifests))
 }
 
 // PushMirrored copies the container images inside the image nameOrID to a
