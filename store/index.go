@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -26,6 +27,23 @@ const (
 	layoutContent = `{"imageLayoutVersion":"1.0.0"}`
 )
 
+// maxIndex bounds index.json: about 200,000 images.
+const maxIndex = 64 << 20
+
+// readFile reads a file of at most that many bytes. A link to /dev/zero has no end.
+func readFile(path string, most int64) (_ []byte, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	b, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(b)) > most {
+		return nil, fmt.Errorf("read %s: %w: it has more than %d bytes", path, ErrInvalid, most)
+	}
+	return b, err
+}
+
 // readIndex reads index.json, which is whole at any time. No index.json means an
 // empty store only if oci-layout is missing too. Otherwise the index was lost, and
 // prune would delete every blob.
@@ -34,7 +52,7 @@ func (s *Store) readIndex() (*ocispec.Index, error) {
 		return nil, err
 	}
 	path := s.path("image", ocispec.ImageIndexFile)
-	b, err := os.ReadFile(path)
+	b, err := readFile(path, maxIndex)
 	if errors.Is(err, fs.ErrNotExist) {
 		layout := s.path("image", ocispec.ImageLayoutFile)
 		if _, err := os.Lstat(layout); err == nil {
@@ -75,7 +93,7 @@ func (s *Store) IndexInfo() os.FileInfo {
 // has written: it would be read wrong, and spoilt by the next write.
 func (s *Store) checkLayout() error {
 	path := s.path("image", ocispec.ImageLayoutFile)
-	b, err := os.ReadFile(path)
+	b, err := readFile(path, maxIndex)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // the next write makes it
 	}

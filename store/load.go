@@ -119,8 +119,12 @@ func (a *archive) path(elem ...string) string {
 	return filepath.Join(append([]string{a.dir.Name()}, elem...)...)
 }
 
-// maxArchive bounds the entries of an archive.
-const maxArchive = 1_000_000
+// maxArchive bounds the entries of an archive, maxImages the images that its
+// index.json names: each name costs a look at all.
+const (
+	maxArchive = 1_000_000
+	maxImages  = 10_000
+)
 
 var blobEntry = regexp.MustCompile(`^(\./)?blobs/sha256/([0-9a-f]{64})$`)
 
@@ -187,6 +191,9 @@ func (a *archive) entry(h *tar.Header, r io.Reader) error {
 	a.index = newIndex()
 	if err := json.NewDecoder(r).Decode(a.index); err != nil {
 		return fmt.Errorf("%w: index.json: %w", ErrInvalid, err)
+	}
+	if len(a.index.Manifests) > maxImages {
+		return fmt.Errorf("%w: its index.json has more than %d images: save them as several archives", ErrInvalid, maxImages)
 	}
 	return a.judged()
 }

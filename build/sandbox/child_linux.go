@@ -85,6 +85,11 @@ func (c *childConfig) confine() error {
 			return fmt.Errorf("limit the processes: %w", err)
 		}
 	}
+	// The kernel may give a core file to a program of the machine (core_pattern),
+	// which would run as root on bytes that the command chose.
+	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
+		return fmt.Errorf("forbid core files: %w", err)
+	}
 	// A new session keyring hides the keys of the session that started sealer.
 	if _, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0); err != nil && !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EPERM) {
 		return fmt.Errorf("make a session keyring: %w", err)

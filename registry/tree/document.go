@@ -91,6 +91,9 @@ func (d *Document) Encode() ([]byte, digest.Digest, error) {
 // Parse reads and validates a document. A document that is not in canonical form
 // is refused, because its digest could not be compared.
 func Parse(b []byte) (*Document, error) {
+	if dense(b) {
+		return nil, fmt.Errorf("%w: not in canonical form: more entries than so many bytes can name", ErrInvalid)
+	}
 	var d Document
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.DisallowUnknownFields()
@@ -108,6 +111,15 @@ func Parse(b []byte) (*Document, error) {
 		return nil, fmt.Errorf("%w: not in canonical form", ErrInvalid)
 	}
 	return &d, nil
+}
+
+// dense reports whether b has more objects or list entries than a canonical
+// document of as many bytes. Decoded, "{}," takes 30 times its bytes of memory, so
+// it is refused before. The shortest object of a document is
+// {"name":"a","revisions":[]}, the shortest entry without one is "a.b/c:1",.
+func dense(b []byte) bool {
+	const object, entry = 27, 10
+	return bytes.Count(b, []byte("{"))*object > len(b)+object || bytes.Count(b, []byte(","))*entry > len(b)+entry
 }
 
 func (d *Document) sort() {
@@ -149,14 +161,37 @@ var (
 	tagName        = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9._-]*$`)
 )
 
-// Validate reports every fault of d, joined: an invalid name, tag or digest
-// (which could lead out of the tree), a repeated entry, a tag without its
-// revision in the repository.
-func (d *Document) Validate() error {
-	var errs []error
-	bad := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...))
+// mostFaults is the most faults that Validate lists. A hostile document may have
+// millions.
+const mostFaults = 100
+
+// faults are the first mostFaults of a document, and the number of the others.
+type faults struct {
+	errs []error
+	more int
+}
+
+func (f *faults) add(format string, args ...any) {
+	if len(f.errs) == mostFaults {
+		f.more++
+		return
 	}
+	f.errs = append(f.errs, fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...))
+}
+
+func (f *faults) join() error {
+	if f.more > 0 {
+		return errors.Join(append(f.errs, fmt.Errorf("%w: %d more faults", ErrInvalid, f.more))...)
+	}
+	return errors.Join(f.errs...)
+}
+
+// Validate reports the faults of d, joined: an invalid name, tag or digest
+// (which could lead out of the tree), a repeated entry, a tag without its
+// revision in the repository. Of those beyond 100 it gives the number.
+func (d *Document) Validate() error {
+	var found faults
+	bad := found.add
 	names := map[string]bool{}
 	for _, r := range d.Repositories {
 		if !repositoryName.MatchString(r.Name) || len(r.Name) > 255 {
@@ -202,5 +237,5 @@ func (d *Document) Validate() error {
 		}
 		blobs[b.Digest] = true
 	}
-	return errors.Join(errs...)
+	return found.join()
 }

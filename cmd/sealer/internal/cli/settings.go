@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -65,15 +66,26 @@ func settings() ([]setting, error) {
 	return out, nil
 }
 
+// maxSettings is the most bytes of a configuration file.
+const maxSettings = 1 << 20
+
 // readSettings reads the configuration file: names of flags, each with a value or a
 // list of them.
 func readSettings(file string) (map[string][]string, error) {
-	b, err := os.ReadFile(file)
+	f, err := os.Open(file)
 	if file == "" || errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxSettings+1))
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	if len(b) > maxSettings {
+		return nil, usagef("%s: it has more than %d bytes: is this the right file?", file, maxSettings)
 	}
 	var keys map[string]yaml.Node
 	if err := yaml.Unmarshal(b, &keys); err != nil {

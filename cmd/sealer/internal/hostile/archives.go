@@ -2,6 +2,7 @@ package hostile
 
 import (
 	"archive/tar"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -52,6 +53,30 @@ func archives() []Case {
 		}},
 		{"index.json: an image's name with ..", "<none>", func() []byte {
 			return Image{Name: "../../../etc/passwd", Layers: []Layer{{Blob: Tar(File("a", "x"))}}}.Archive()
+		}},
+		{"index.json: 100,000 images that the archive lacks", "its index.json has more than", func() []byte {
+			one := `{"mediaType":"` + mediaManifest + `","digest":"sha256:` + zeros + `","size":1}`
+			return indexed(`{"schemaVersion":2,"manifests":[` + strings.Repeat(one+",", 99_999) + one + `]}`)
+		}},
+		{"index.json: an image by SHA-512", "only sha256 is supported", func() []byte {
+			return indexed(`{"schemaVersion":2,"manifests":[{"mediaType":"` + mediaManifest + `","digest":"sha512:` + zeros + zeros + `","size":1}]}`)
+		}},
+		{"index.json: an image of -1 bytes", "not found", func() []byte {
+			return indexed(`{"schemaVersion":2,"manifests":[{"mediaType":"` + mediaManifest + `","digest":"sha256:` + zeros + `","size":-1}]}`)
+		}},
+		{"index.json: the same image under 50,000 names", "its index.json has more than", func() []byte {
+			index, _, blobs := Image{Name: loaded, Layers: []Layer{{Blob: Tar(File("a", "x"))}}}.Parts()
+			var one struct{ Manifests []json.RawMessage }
+			must(json.Unmarshal(index, &one))
+			var all []string
+			for i := range 50_000 {
+				all = append(all, strings.Replace(string(one.Manifests[0]), loaded, fmt.Sprintf("evil.example/x/c:%d", i), 1))
+			}
+			entries := []Entry{File("index.json", `{"schemaVersion":2,"manifests":[`+strings.Join(all, ",")+`]}`)}
+			for d, b := range blobs {
+				entries = append(entries, File("blobs/sha256/"+d[len("sha256:"):], string(b)))
+			}
+			return Tar(entries...)
 		}},
 		{"index.json: itself an image", "no manifest of it: not found", nestedIndex},
 		{"blob under a digest that is not its own", "content does not match its descriptor", func() []byte { return Tar(File("blobs/sha256/"+zeros, "abc"), File("index.json", "{}")) }},

@@ -41,7 +41,7 @@ func (p Places) in(s string) string {
 // Cases returns all cases, in the order of the documentation.
 func Cases() []Case {
 	var out []Case
-	for _, group := range [][]Case{layers(), archives(), documents(), registries(), charts(), kubefiles()} {
+	for _, group := range [][]Case{layers(), stacked(), archives(), documents(), registries(), pushes(), charts(), kubefiles(), stores()} {
 		out = append(out, group...)
 	}
 	return out

@@ -108,10 +108,16 @@ func documentForms() []Case {
 		{"without a blob that the manifest has", "the manifest has layers that the config lacks", func() Layer {
 			return Document(sound, []byte(stored), []byte("more"))
 		}},
-		{"nested 20,000 deep", "exceeded max depth", func() Layer {
+		{"nested 20,000 deep", "more entries than so many bytes can name", func() Layer {
 			return Document([]byte(strings.Repeat(`{"a":`, 20000) + "1" + strings.Repeat("}", 20000)))
 		}},
 		{"with 100,000 faults: 20 are printed", "repository a stands twice", func() Layer { return Document([]byte(repositories)) }},
+		{"of 6 million empty tags in 16 MB", "more entries than so many bytes can name", func() Layer {
+			return Document([]byte(`{"schemaVersion":1,"repositories":[{"name":"a","tags":[` + strings.Repeat("{},", 6_000_000) + `{}],"revisions":[]}],"blobs":[]}`))
+		}},
+		{"of 400,000 references, all the same", "not in canonical form", func() Layer {
+			return Document([]byte(`{"schemaVersion":1,"repositories":[{"name":"a","revisions":[{"digest":"` + Digest(nil) + `","mediaType":"x","size":0,"sources":[` + strings.Repeat(`"a.b/c:1",`, 400_000) + `"a.b/c:1"]}]}],"blobs":[]}`))
+		}},
 		{"of 36 MB", "beyond a limit: a registry layer document of more than 33554432 bytes", func() Layer { return Document([]byte(large)) }},
 	} {
 		out = append(out, loads("registry layer document", c.name, func(Places) []byte {

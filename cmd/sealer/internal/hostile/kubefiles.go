@@ -96,6 +96,12 @@ func kubefileWords() []kubefileCase {
 		{"100,000 lines that are wrong: 100 are printed", 1, "99900 more faults: correct these first", strings.Repeat("EVIL x\n", 100_000), nil},
 		{"variable that contains itself", 0, "", "ARG A=${A}${A}\nENV A=${A}${A}\nCOPY a .", nil},
 		{"variables that multiply to 2^30 bytes", 1, "the variables of the file give more than 16 MiB", "ENV A0=xxxxxxxxxx\n" + multiplied(), nil},
+		{"FROM twice, the second time the image itself", 1, "it stands in line 1 already: keep one", "COPY a .\nFROM " + loaded, nil},
+		{"heredoc with a NUL", 1, "it holds the control character 0x00", "RUN <<E\ntrue\x00\nE", nil},
+		{"heredoc of 2 MB in one line", 1, "it is larger than 1024 KiB", "COPY <<big .\n" + strings.Repeat("x", 2<<20) + "\nbig", nil},
+		{"COPY for an owner beyond 2^31", 1, "names no owner", "COPY --chown=4294967294:4294967294 a .", nil},
+		{"label with escape sequences", 0, "", "LABEL \"a\\u001b[2J\"=\"<script>alert(1)</script>\\u202e\"", nil},
+		{"environment of 200 kB", 1, "line greater than max allowed size", "ENV A=" + strings.Repeat("x", 200_000) + "\nRUN true", nil},
 		{"heredoc without an end", 1, "the heredoc has no end", "RUN <<E\ntrue", nil},
 		{"bytes that are no text", 1, "it holds the control character 0x00", "\x00\xff\xfe", nil},
 	}

@@ -21,7 +21,7 @@ const up = "../../../../../../../../../../../../../../.."
 
 func layers() []Case {
 	var out []Case
-	for _, c := range slices.Concat(layerNames(), layerLinks(), layerReplaced(), layerWhiteouts(), layerKinds(), layerAttributes(), layerHeaders(), layerSizes()) {
+	for _, c := range slices.Concat(layerNames(), layerLinks(), layerReplaced(), layerWhiteouts(), layerKinds(), layerAttributes(), layerHeaders(), layerSparse(), layerSizes()) {
 		out = append(out, loads("layer", c.name, func(p Places) []byte {
 			entries := slices.Clone(c.entries)
 			for i, e := range entries {

@@ -16,7 +16,7 @@ type registryCase struct {
 
 func registries() []Case {
 	var out []Case
-	for _, c := range slices.Concat(redirects(), blobAnswers(), retried(), manifestAnswers(), layersNamed(), challenges()) {
+	for _, c := range slices.Concat(redirects(), blobAnswers(), retried(), manifestAnswers(), layersNamed(), challenges(), lyingRanges(), bombs()) {
 		one := Case{
 			Group: "registry", Name: c.name, Registry: c.registry, Exit: 1, Text: c.text,
 			Args: []string{"pull", "--debug", "--insecure-registry", "{registry}", "{registry}/x/y:1"},
