@@ -19,6 +19,7 @@ type kustomization struct {
 	from   []string // resources, bases and components that are in the rootfs
 	remote bool     // others are elsewhere, so an override may be for one of those
 	images []override
+	charts []homeChart
 }
 
 // An override is one entry of a kustomization's images.
@@ -68,7 +69,7 @@ func (s *scanner) kustomization(p place, n *yaml.Node) {
 		}
 	}
 	s.helmCharts(k, p, n)
-	k.remote = k.remote || len(k.from) == 0 || len(items(get(n, "configurations"))) > 0
+	k.remote = k.remote || len(k.from)+len(k.charts) == 0 || len(items(get(n, "configurations"))) > 0
 	for i, it := range items(get(n, "images")) {
 		o := override{name: text(it, "name"), newName: text(it, "newName"), newTag: text(it, "newTag"), tagSuffix: text(it, "tagSuffix"),
 			digest: text(it, "digest"), place: p, line: it.Line, field: atIndex("images", i)}
@@ -224,6 +225,7 @@ func (s *scanner) kustomize() {
 			b.files[f.File] = append(b.files[f.File], i)
 		}
 	}
+	b.alone = b.chartsAlone()
 	var top []*kustomization
 	for _, k := range s.kustomizations {
 		if !inner[path.Dir(k.place.file)] && !inner[k.place.file] {
@@ -249,6 +251,7 @@ type kustomizer struct {
 	at      map[string]*kustomization // by directory
 	files   map[string][]int          // the findings of each file
 	results map[int][]result          // the images that each finding becomes, for each way to it
+	alone   map[string]bool           // directories of charts that nothing but kustomizations renders
 	builds  int
 }
 
@@ -273,18 +276,35 @@ func (b *kustomizer) build(k *kustomization, chain []*kustomization) {
 			b.build(inner, chain)
 			continue
 		}
-		for _, i := range b.files[name] {
-			r := result{written: b.s.res.Found[i].Written}
-			for _, k := range slices.Backward(chain) {
-				for j := range k.images {
-					if written, ok := k.images[j].apply(r.written); ok {
-						r = result{written, &k.images[j]}
-						r.by.used = true
-					}
+		b.override(b.files[name], chain)
+	}
+	for _, c := range k.charts {
+		if b.builds++; b.builds > maxBuilds {
+			return
+		}
+		found := b.chartFindings(c.dir)
+		b.override(found, chain)
+		for _, i := range found {
+			if !b.alone[c.dir] {
+				b.results[i] = append(b.results[i], result{written: b.s.res.Found[i].Written})
+			}
+		}
+	}
+}
+
+// override notes what the findings become on the way through chain.
+func (b *kustomizer) override(found []int, chain []*kustomization) {
+	for _, i := range found {
+		r := result{written: b.s.res.Found[i].Written}
+		for _, k := range slices.Backward(chain) {
+			for j := range k.images {
+				if written, ok := k.images[j].apply(r.written); ok {
+					r = result{written, &k.images[j]}
+					r.by.used = true
 				}
 			}
-			b.results[i] = append(b.results[i], r)
 		}
+		b.results[i] = append(b.results[i], r)
 	}
 }
 

@@ -5,6 +5,7 @@ package imagelist
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -26,12 +27,13 @@ const (
 // A kustomizeBuild is one kustomization that kustomize itself builds, from
 // copies of the files in memory: no plugin runs, and nothing is fetched.
 type kustomizeBuild struct {
-	s     *scanner
-	disk  filesys.FileSystem
-	files map[string]bool // that were copied
-	named map[string]bool // that a kustomization names, and the kustomizations
-	bytes int
-	ok    bool // every file that it names is there
+	s      *scanner
+	disk   filesys.FileSystem
+	files  map[string]bool         // that were copied
+	named  map[string]bool         // that a kustomization names, and the kustomizations
+	charts map[*yaml.Node][]string // the templates of each entry of helmCharts that was rendered
+	bytes  int
+	ok     bool // every file that it names is there
 }
 
 // pathFields are the fields of a kustomization that hold paths, or documents
@@ -47,8 +49,9 @@ func (b *kustomizer) buildAll(top []*kustomization) {
 	var made []Finding
 	var open []Gap
 	unbuilt := map[string]bool{} // directories and files
+	inflated := map[*yaml.Node][]string{}
 	for _, k := range top {
-		kb := kustomizeBuild{s: b.s, disk: filesys.MakeFsInMemory(), files: map[string]bool{}, named: map[string]bool{}, ok: true}
+		kb := kustomizeBuild{s: b.s, disk: filesys.MakeFsInMemory(), files: map[string]bool{}, named: map[string]bool{}, charts: map[*yaml.Node][]string{}, ok: true}
 		if kb.copy(b, k, 0); !kb.ok || b.builds > maxKustomizeParts {
 			b.parts(k, unbuilt)
 			continue
@@ -62,8 +65,10 @@ func (b *kustomizer) buildAll(top []*kustomization) {
 		for name := range kb.named {
 			used[name] = true
 		}
+		maps.Copy(inflated, kb.charts)
 		made, open = append(made, found...), append(open, gaps...)
 	}
+	b.useCharts(used, unbuilt, inflated)
 	for name := range used {
 		if unbuilt[name] || unbuilt[path.Dir(name)] {
 			delete(used, name) // its own text counts, too
@@ -115,7 +120,7 @@ func (s *scanner) keepBuilt(used, names map[string]bool, made []Finding, open []
 // not there, which kustomize would fetch, end it.
 func (kb *kustomizeBuild) copy(b *kustomizer, k *kustomization, depth int) {
 	dir := path.Dir(k.place.file)
-	if depth > maxDepth || k.node == nil || len(items(get(k.node, "helmCharts"))) > 0 || !kb.local(dir, k.node) {
+	if depth > maxDepth || k.node == nil || len(items(get(k.node, "helmCharts"))) > len(k.charts) || !kb.local(dir, k.node) {
 		kb.ok = false
 		return
 	}
@@ -129,6 +134,9 @@ func (kb *kustomizeBuild) copy(b *kustomizer, k *kustomization, depth int) {
 		if inner != nil && kb.ok && !kb.named[inner.place.file] { // once, however many ways lead there
 			kb.copy(b, inner, depth+1)
 		}
+	}
+	if kb.ok {
+		kb.inflate(k)
 	}
 }
 

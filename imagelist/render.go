@@ -71,10 +71,10 @@ func (s *scanner) renderChart(c *source, r release) error {
 		info.Error = err.Error()
 		return nil
 	}
-	kube := s.kubeVersion(c)
-	info.KubeVersion = kube.Version
-	caps := &chartutil.Capabilities{KubeVersion: *kube, APIVersions: s.apiVersions(), HelmVersion: chartutil.DefaultCapabilities.HelmVersion}
+	caps := s.capabilities(c, r)
+	info.KubeVersion = caps.KubeVersion.Version
 	s.missingDependencies(c, vals)
+	s.countRendering(c)
 	before, faults := len(s.res.Found), len(s.faults)
 	s.release, s.objects, s.builtin = r, 0, 0
 	out, err := s.render(c.chart, vals, caps, nil)
@@ -309,6 +309,28 @@ func (s *scanner) rendering(c *source, out map[string]string, at place) {
 		trace(s.res.Found[from:], t.text, out[name])
 		s.traceGaps(t.text, out[name])
 	}
+}
+
+// countRendering notes that the chart is rendered, and with it those beside it that it
+// depends on.
+func (s *scanner) countRendering(c *source) {
+	if s.rendered == nil {
+		s.rendered = map[string]int{}
+	}
+	s.rendered[c.path]++
+	for _, dir := range c.local {
+		s.rendered[dir]++
+	}
+}
+
+// capabilities are those that a chart is rendered with: the cluster's, unless the release
+// names a version of Kubernetes, and further API versions.
+func (s *scanner) capabilities(c *source, r release) *chartutil.Capabilities {
+	kube, err := chartutil.ParseKubeVersion(r.kubeVersion)
+	if r.kubeVersion == "" || err != nil {
+		kube = s.kubeVersion(c)
+	}
+	return &chartutil.Capabilities{KubeVersion: *kube, APIVersions: append(s.apiVersions(), r.apis...), HelmVersion: chartutil.DefaultCapabilities.HelmVersion}
 }
 
 // apiVersions returns .Capabilities.APIVersions: Helm's built-in set, those of

@@ -198,6 +198,7 @@ type scanner struct {
 	configs        map[string]config // ConfigMaps and Secrets, by sourceKey
 	mentioned      []mention
 	awaiting       []awaited
+	rendered       map[string]int    // how often each chart was, by its directory
 	installed      map[string]bool   // directories of charts that objects of the files install
 	usedValues     map[string]bool   // values files that charts were rendered with
 	helmRepos      map[string]string // repositories of charts: name to URL

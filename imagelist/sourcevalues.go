@@ -148,7 +148,7 @@ func (s *scanner) installedDirs(releases map[string][]release) {
 	}
 	for _, list := range releases {
 		for _, r := range list {
-			for _, name := range r.files {
+			for _, name := range slices.Concat(r.files, r.read) {
 				s.usedValues[name] = true
 			}
 		}

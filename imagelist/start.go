@@ -28,6 +28,9 @@ type release struct {
 	files           []string       // values files in the rootfs, in order
 	sets            []setting      // after the files
 	given           map[string]any // before the files
+	read            []string       // values files of which given was made
+	kubeVersion     string         // that it asks for; "" is the cluster's
+	apis            []string       // API versions that it says are there
 	plain           bool           // no command is known: the overlays beside the chart are used
 }
 
