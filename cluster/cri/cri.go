@@ -1,16 +1,12 @@
 package cri
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
-	"strconv"
 	"time"
+
+	"github.com/clusterimage/sealer/grpc"
 )
 
 // An Image is one image that a runtime keeps.
@@ -52,17 +48,6 @@ type Runtime struct {
 	Socket string // a path
 }
 
-// statusError is an answer of gRPC that is no success.
-type statusError struct {
-	code int
-	text string
-}
-
-func (e *statusError) Error() string { return fmt.Sprintf("gRPC status %d: %.300q", e.code, e.text) }
-
-// unimplemented is the status of a service that a server does not have.
-const unimplemented = 12
-
 // Images lists the images that the runtime keeps.
 func (r Runtime) Images(ctx context.Context) ([]Image, error) {
 	if r.docker() {
@@ -72,16 +57,7 @@ func (r Runtime) Images(ctx context.Context) ([]Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []Image
-	err = fields(b, func(number uint64, data []byte) error {
-		if number != 1 {
-			return nil
-		}
-		i, err := imageOf(data)
-		out = append(out, i)
-		return err
-	})
-	return out, err
+	return list(b, imageOf)
 }
 
 // Containers lists the runtime's containers.
@@ -93,102 +69,64 @@ func (r Runtime) Containers(ctx context.Context) ([]Container, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []Container
-	err = fields(b, func(number uint64, data []byte) error {
-		if number != 1 {
-			return nil
-		}
-		c, err := containerOf(data)
-		out = append(out, c)
-		return err
-	})
-	return out, err
+	return list(b, containerOf)
 }
 
 // ask calls a method with an empty message and returns the message of the
 // answer.
-func (r Runtime) ask(ctx context.Context, method string) ([]byte, error) {
-	var err error
-	for _, version := range []string{"v1", "v1alpha2"} {
-		var b []byte
-		b, err = r.call(ctx, "/runtime."+version+"."+method)
-		var status *statusError
-		if !errors.As(err, &status) || status.code != unimplemented {
-			if err != nil {
-				err = fmt.Errorf("container runtime %s: %s: %w", r.Socket, method, err)
-			}
-			return b, err
-		}
-	}
-	return nil, fmt.Errorf("container runtime %s: %s: %w", r.Socket, method, err)
-}
-
-// client speaks HTTP to the socket, in version 2 where h2 is set.
-func (r Runtime) client(h2 bool) *http.Client {
-	t := &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", r.Socket)
-		},
-		DisableKeepAlives: true, DisableCompression: true,
-	}
-	if h2 {
-		t.Protocols = new(http.Protocols)
-		t.Protocols.SetUnencryptedHTTP2(true)
-	}
-	return &http.Client{Transport: t}
-}
-
-// call makes one call (grpc.io, "gRPC over HTTP2").
-func (r Runtime) call(ctx context.Context, path string) (_ []byte, err error) {
+func (r Runtime) ask(ctx context.Context, method string) (b []byte, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("no answer within %v", within))
 	defer cancel()
-	empty := make([]byte, 5) // not compressed, of length 0
-	q, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://localhost"+path, bytes.NewReader(empty))
-	if err != nil {
-		return nil, err
-	}
-	q.Header.Set("Content-Type", "application/grpc")
-	q.Header.Set("TE", "trailers")
-	a, err := r.client(true).Do(q)
-	if err != nil {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
+	c := grpc.New(r.Socket, maxAnswer)
+	defer c.Close()
+	for _, version := range []string{"v1", "v1alpha2"} {
+		b, err = c.Call(ctx, "runtime."+version+"."+method, nil, nil)
+		if !grpc.HasCode(err, grpc.Unimplemented) {
+			break
 		}
-		return nil, err
 	}
-	defer func() { err = errors.Join(err, a.Body.Close()) }()
-	if a.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("it answers %s", a.Status)
+	var status *grpc.StatusError
+	if errors.As(err, &status) {
+		err = fmt.Errorf("gRPC status %d: %.300q", status.Code, status.Message)
 	}
-	b, err := io.ReadAll(io.LimitReader(a.Body, maxAnswer+1))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("container runtime %s: %s: %w", r.Socket, method, err)
 	}
-	if len(b) > maxAnswer {
-		return nil, fmt.Errorf("the answer has more than %d bytes", maxAnswer)
-	}
-	if err := status(a); err != nil {
-		return nil, err
-	}
-	if len(b) < 5 || b[0] != 0 || uint64(binary.BigEndian.Uint32(b[1:5])) != uint64(len(b)-5) {
-		return nil, errMessage
-	}
-	return b[5:], nil
+	return b, nil
 }
 
-// status reads the status of gRPC after the body: from the trailer, or from the
-// header of an answer without a body.
-func status(a *http.Response) error {
-	text, message := a.Trailer.Get("Grpc-Status"), a.Trailer.Get("Grpc-Message")
-	if text == "" {
-		text, message = a.Header.Get("Grpc-Status"), a.Header.Get("Grpc-Message")
-	}
-	code, err := strconv.Atoi(text)
+// list decodes the messages of field 1, of which both answers consist.
+func list[T any](b []byte, one func(grpc.Fields) (T, error)) ([]T, error) {
+	f, err := grpc.Decode(b)
 	if err != nil {
-		return errors.New("it does not speak gRPC")
+		return nil, err
 	}
-	if code != 0 {
-		return &statusError{code, message}
+	var out []T
+	for _, b := range f.Messages(1) {
+		f, err := grpc.Decode(b)
+		if err != nil {
+			return nil, err
+		}
+		item, err := one(f)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, item)
 	}
-	return nil
+	return out, nil
+}
+
+// imageOf reads the message Image. The field numbers here and below stand in
+// k8s.io/cri-api, pkg/apis/runtime/v1/api.proto.
+func imageOf(f grpc.Fields) (Image, error) {
+	return Image{f.Text(1), f.Texts(2), f.Texts(3)}, nil
+}
+
+func containerOf(f grpc.Fields) (Container, error) {
+	c := Container{ID: f.Text(1), Image: f.Text(5)}
+	labels, err := f.Map(8)
+	for key, value := range labels {
+		c.label(key, value)
+	}
+	return c, err
 }

@@ -1,7 +1,6 @@
 package cri
 
 import (
-	"encoding/binary"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -9,16 +8,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/clusterimage/sealer/grpc"
 )
 
 // field encodes a length-delimited field.
-func field(number int, content string) string {
-	b := binary.AppendUvarint(nil, uint64(number)<<3|2)
-	return string(binary.AppendUvarint(b, uint64(len(content)))) + content
-}
-
-func frame(message string) []byte {
-	return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)
+func field(number protowire.Number, content string) string {
+	return string(grpc.Message(nil).Bytes(number, []byte(content)))
 }
 
 // runtime serves answers by path on a unix socket, over HTTP/1 and 2.
@@ -37,7 +34,7 @@ func runtime(t *testing.T, name string, h http.HandlerFunc) Runtime {
 	return r
 }
 
-func grpc(answers map[string]string) http.HandlerFunc {
+func service(answers map[string]string) http.HandlerFunc {
 	return func(w http.ResponseWriter, q *http.Request) {
 		w.Header().Set("Content-Type", "application/grpc")
 		message, ok := answers[q.URL.Path]
@@ -47,7 +44,7 @@ func grpc(answers map[string]string) http.HandlerFunc {
 			return
 		}
 		w.Header().Set("Trailer", "Grpc-Status")
-		_, _ = w.Write(frame(message)) // the client may have gone
+		_, _ = w.Write(grpc.Frame([]byte(message))) // the client may have gone
 		w.Header().Set("Grpc-Status", "0")
 	}
 }
@@ -62,7 +59,7 @@ func TestImages(t *testing.T) {
 	message := field(1, field(1, id)+field(2, "docker.io/library/nginx:1")+image+field(3, "docker.io/library/nginx@sha256:bbbb")) + field(1, field(1, "sha256:cccc"))
 	want := []Image{{ID: id, Tags: []string{"docker.io/library/nginx:1"}, Digests: []string{"docker.io/library/nginx@sha256:bbbb"}}, {ID: "sha256:cccc"}}
 	for _, version := range []string{"v1", "v1alpha2"} {
-		r := runtime(t, "cri.sock", grpc(map[string]string{"/runtime." + version + ".ImageService/ListImages": message}))
+		r := runtime(t, "cri.sock", service(map[string]string{"/runtime." + version + ".ImageService/ListImages": message}))
 		got, err := r.Images(t.Context())
 		if d := cmp.Diff(want, got); err != nil || d != "" {
 			t.Errorf("%s: %v %s", version, err, d)
@@ -74,7 +71,7 @@ func TestContainers(t *testing.T) {
 	t.Parallel()
 	label := func(k, v string) string { return field(8, field(1, k)+field(2, v)) }
 	message := field(1, field(1, "c1")+field(5, id)+label("io.kubernetes.pod.name", "web")+label("io.kubernetes.pod.namespace", "shop")+label("io.kubernetes.container.name", "c")+label("x", "y"))
-	r := runtime(t, "cri.sock", grpc(map[string]string{"/runtime.v1.RuntimeService/ListContainers": message}))
+	r := runtime(t, "cri.sock", service(map[string]string{"/runtime.v1.RuntimeService/ListContainers": message}))
 	got, err := r.Containers(t.Context())
 	want := []Container{{ID: "c1", Image: id, Namespace: "shop", Pod: "web", Name: "c"}}
 	if d := cmp.Diff(want, got); err != nil || d != "" {
@@ -109,9 +106,9 @@ func TestFaults(t *testing.T) {
 		want    string
 	}{
 		"no socket":         {Runtime{filepath.Join(t.TempDir(), "none.sock")}, "no such file"},
-		"another service":   {runtime(t, "cri.sock", grpc(nil)), "gRPC status 12"},
-		"cut short":         {runtime(t, "cri.sock", grpc(map[string]string{list: field(1, "\x0a\x7fabc")})), "malformed"},
-		"a group":           {runtime(t, "cri.sock", grpc(map[string]string{list: "\x0b"})), "malformed"},
+		"another service":   {runtime(t, "cri.sock", service(nil)), "gRPC status 12"},
+		"cut short":         {runtime(t, "cri.sock", service(map[string]string{list: field(1, "\x0a\x7fabc")})), "malformed"},
+		"a group":           {runtime(t, "cri.sock", service(map[string]string{list: "\x0b"})), "malformed"},
 		"a web server":      {runtime(t, "cri.sock", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) }), "does not speak gRPC"},
 		"an error of HTTP":  {runtime(t, "cri.sock", http.NotFound), "404"},
 		"docker, not JSON":  {runtime(t, "docker.sock", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) }), "invalid character"},
@@ -121,16 +118,4 @@ func TestFaults(t *testing.T) {
 			t.Errorf("%s: error %v, want %q", name, err, c.want)
 		}
 	}
-}
-
-func FuzzMessage(f *testing.F) {
-	f.Add([]byte(field(1, field(1, id)+image)))
-	f.Add([]byte("\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
-	f.Fuzz(func(_ *testing.T, b []byte) {
-		_ = fields(b, func(_ uint64, data []byte) error {
-			_, _ = imageOf(data)
-			_, err := containerOf(data)
-			return err
-		})
-	})
 }

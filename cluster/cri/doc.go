@@ -2,7 +2,4 @@
 // containers it has: by the Kubernetes Container Runtime Interface (version
 // runtime.v1, and v1alpha2 of older runtimes), or by Docker's own API where
 // Docker is the runtime.
-//
-// The interface is gRPC. The two questions have empty messages, so that HTTP/2
-// of the standard library and a reader of protobuf's wire format are enough.
 package cri

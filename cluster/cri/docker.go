@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"path"
 	"strings"
@@ -55,6 +56,15 @@ func (r Runtime) dockerContainers(ctx context.Context) ([]Container, error) {
 	return out, nil
 }
 
+func (r Runtime) dockerClient() *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", r.Socket)
+		},
+		DisableKeepAlives: true, DisableCompression: true,
+	}}
+}
+
 func (r Runtime) get(ctx context.Context, url string, out any) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("no answer within %v", within))
 	defer cancel()
@@ -67,7 +77,7 @@ func (r Runtime) get(ctx context.Context, url string, out any) (err error) {
 	if err != nil {
 		return err
 	}
-	a, err := r.client(false).Do(q)
+	a, err := r.dockerClient().Do(q)
 	if err != nil {
 		return err
 	}

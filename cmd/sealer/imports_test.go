@@ -26,7 +26,8 @@ var allowed = map[string][]string{
 	"registry/policy":     {"registry/ref", "registry/sign"},
 	"registry/remote":     {"registry/ref", "registry/platform", "registry/sign"},
 	"registry/chart":      {"registry/remote", "registry/ref"},
-	"registry/containerd": nil,
+	"grpc":                nil,
+	"registry/containerd": {"grpc"},
 	"registry/mirror":     {"registry/remote", "registry/tree", "registry/ref", "registry/platform"},
 	"registry":            {"certificate", "registry/tree", "registry/ref", "registry/platform"},
 	"image/imagetest":     {"image"},
@@ -72,7 +73,7 @@ var allowed = map[string][]string{
 	"cluster/wire":          nil,
 	"cluster/spread":        {"certificate"},
 	"cluster/kube":          nil,
-	"cluster/cri":           nil,
+	"cluster/cri":           {"grpc"},
 	"cluster/proof":         {"cluster/cri", "image", "registry/platform", "registry/ref", "registry/tree"},
 	// The programs of test clusters.
 	"cluster/clustertest/mkimages":          {"registry/registrytest"},

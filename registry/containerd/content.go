@@ -9,6 +9,8 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"github.com/clusterimage/sealer/grpc"
 )
 
 const (
@@ -26,8 +28,8 @@ var ErrDigest = errors.New("the content has another digest")
 
 // Labels returns the labels of a blob; ok says whether containerd has it, whole.
 func (c *Client) Labels(ctx context.Context, d digest.Digest) (labels map[string]string, ok bool, err error) {
-	b, err := c.call(ctx, content+"Info", message(nil).string(1, d.String()))
-	if hasCode(err, codeNotFound) {
+	b, err := c.call(ctx, content+"Info", grpc.Message(nil).Text(1, d.String()))
+	if grpc.HasCode(err, grpc.NotFound) {
 		return nil, false, nil
 	}
 	if err != nil {
@@ -37,11 +39,13 @@ func (c *Client) Labels(ctx context.Context, d digest.Digest) (labels map[string
 	if err != nil {
 		return nil, false, err
 	}
-	if f, err = f.message(1); err != nil {
-		return nil, false, err
+	if f, err = f.Message(1); err == nil {
+		labels, err = f.Map(5)
 	}
-	labels, err = f.strings(5)
-	return labels, true, err
+	if err != nil {
+		return nil, false, fmt.Errorf("content %s: answer of containerd: %w", d, err)
+	}
+	return labels, true, nil
 }
 
 // AddLabels gives a blob more labels.
@@ -50,8 +54,8 @@ func (c *Client) AddLabels(ctx context.Context, d digest.Digest, labels map[stri
 	for k := range labels {
 		paths = append(paths, "labels."+k)
 	}
-	info := message(nil).string(1, d.String()).strings(5, labels)
-	if _, err := c.call(ctx, content+"Update", message(nil).bytes(1, info).mask(2, paths...)); err != nil {
+	info := grpc.Message(nil).Text(1, d.String()).Map(5, labels)
+	if _, err := c.call(ctx, content+"Update", grpc.Message(nil).Bytes(1, info).Bytes(2, mask(paths...))); err != nil {
 		return fmt.Errorf("labels of content %s: %w", d, err)
 	}
 	return nil
@@ -66,9 +70,9 @@ func (c *Client) Put(ctx context.Context, desc ocispec.Descriptor, labels map[st
 		n, resumed, err := c.put(ctx, desc, labels, src)
 		sent += n
 		switch {
-		case err == nil, hasCode(err, codeAlreadyExists):
+		case err == nil, grpc.HasCode(err, grpc.AlreadyExists):
 			return sent, nil
-		case hasCode(err, codeUnavailable) && n == 0 && time.Now().Before(deadline):
+		case grpc.HasCode(err, grpc.Unavailable) && n == 0 && time.Now().Before(deadline):
 			// Another client writes it, or one that died is not gone yet.
 			select {
 			case <-ctx.Done():
@@ -76,7 +80,7 @@ func (c *Client) Put(ctx context.Context, desc ocispec.Descriptor, labels map[st
 			case <-time.After(200 * time.Millisecond):
 			}
 			continue
-		case hasCode(err, codePrecondition):
+		case grpc.HasCode(err, grpc.FailedPrecondition):
 			// The bytes that were there before may be wrong: once more without them.
 			_ = c.abort(ctx, desc) // the next try says the reason
 			if resumed && !again {
@@ -93,7 +97,7 @@ func (c *Client) Put(ctx context.Context, desc ocispec.Descriptor, labels map[st
 func uploadRef(d ocispec.Descriptor) string { return "sealer-" + d.Digest.String() }
 
 func (c *Client) abort(ctx context.Context, d ocispec.Descriptor) error {
-	_, err := c.call(ctx, content+"Abort", message(nil).string(1, uploadRef(d)))
+	_, err := c.call(ctx, content+"Abort", grpc.Message(nil).Text(1, uploadRef(d)))
 	return err
 }
 
@@ -110,22 +114,22 @@ func (c *Client) put(ctx context.Context, desc ocispec.Descriptor, labels map[st
 	defer cancel()
 	r, w := io.Pipe()
 	defer w.Close()
-	head := func(action int64) message {
-		return message(nil).int(1, action).string(2, uploadRef(desc)).int(3, desc.Size).string(4, desc.Digest.String())
+	head := func(action int64) grpc.Message {
+		return grpc.Message(nil).Int(1, action).Text(2, uploadRef(desc)).Int(3, desc.Size).Text(4, desc.Digest.String())
 	}
-	go func() { _, _ = w.Write(frame(head(actionStat))) }() // a call that failed closes the pipe, and is the error
+	go func() { _, _ = w.Write(grpc.Frame(head(actionStat))) }() // a call that failed closes the pipe, and is the error
 	s, err := c.stream(ctx, content+"Write", r)
 	if err != nil {
 		return 0, false, err
 	}
-	defer s.close()
+	defer s.Close()
 	offset, err := s.offset()
 	if err != nil {
 		return 0, false, err
 	}
 	resumed = offset > 0
 	if offset > desc.Size {
-		return 0, resumed, &statusError{codePrecondition, fmt.Sprintf("containerd has %d bytes of %d", offset, desc.Size)}
+		return 0, resumed, &grpc.StatusError{Code: grpc.FailedPrecondition, Message: fmt.Sprintf("containerd has %d bytes of %d", offset, desc.Size)}
 	}
 	if _, err := src.Seek(offset, io.SeekStart); err != nil {
 		return 0, resumed, err
@@ -136,18 +140,18 @@ func (c *Client) put(ctx context.Context, desc ocispec.Descriptor, labels map[st
 		if err != nil {
 			return sent, resumed, fmt.Errorf("read %d of %d bytes: %w", offset+int64(n), desc.Size, err)
 		}
-		if err := s.exchange(w, head(actionWrite).int(5, offset).bytes(6, buffer[:n]), offset+int64(n)); err != nil {
+		if err := s.exchange(w, head(actionWrite).Int(5, offset).Bytes(6, buffer[:n]), offset+int64(n)); err != nil {
 			return sent, resumed, err
 		}
 		offset += int64(n)
 		sent += int64(n)
 	}
-	return sent, resumed, s.exchange(w, head(actionCommit).int(5, offset).strings(7, labels), offset)
+	return sent, resumed, s.exchange(w, head(actionCommit).Int(5, offset).Map(7, labels), offset)
 }
 
 // exchange sends a message and checks the offset that is answered.
-func (a *answers) exchange(w io.Writer, m message, want int64) error {
-	if _, err := w.Write(frame(m)); err != nil {
+func (a *answers) exchange(w io.Writer, m grpc.Message, want int64) error {
+	if _, err := w.Write(grpc.Frame(m)); err != nil {
 		if _, answer := a.receive(); answer != nil && !errors.Is(answer, io.EOF) {
 			return answer // the reason why nobody reads any more
 		}
@@ -170,5 +174,5 @@ func (a *answers) offset() (int64, error) {
 		return 0, err
 	}
 	f, err := decode(b)
-	return int64(f.numbers[4]), err
+	return f.Int(4), err
 }

@@ -3,8 +3,7 @@
 // images their names. Unpacking is left to the container runtime, which does it
 // when a container first needs the image.
 //
-// It speaks gRPC (HTTP/2 with length-prefixed messages) over the standard
-// library's HTTP client, and encodes the few messages by hand: containerd's own
-// client brings packages for services that are not used here. The messages are those of github.com/containerd/containerd/api, which is stable
-// since containerd 1.0.
+// It encodes the few messages by hand: containerd's own client brings packages for
+// services that are not used here. The messages are those of
+// github.com/containerd/containerd/api, which is stable since containerd 1.0.
 package containerd

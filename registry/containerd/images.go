@@ -9,6 +9,8 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/clusterimage/sealer/grpc"
 )
 
 // The labels by which containerd's garbage collection is steered; see "Garbage
@@ -27,8 +29,8 @@ const leaseTime = 24 * time.Hour
 // did.
 func (c *Client) EnsureNamespace(ctx context.Context) (created bool, err error) {
 	// Get answers for a namespace that is not there as for an empty one.
-	_, err = c.call(ctx, "namespaces.v1.Namespaces/Create", message(nil).bytes(1, message(nil).string(1, c.namespace)))
-	if hasCode(err, codeAlreadyExists) {
+	_, err = c.call(ctx, "namespaces.v1.Namespaces/Create", grpc.Message(nil).Bytes(1, grpc.Message(nil).Text(1, c.namespace)))
+	if grpc.HasCode(err, grpc.AlreadyExists) {
 		return false, nil
 	}
 	return err == nil, c.wrap("namespace "+c.namespace, err)
@@ -48,13 +50,13 @@ func (c *Client) Lease(ctx context.Context, purpose string) (_ *Client, release 
 	const service = "leases.v1.Leases/"
 	id := "sealer-" + rand.Text()
 	labels := map[string]string{labelExpire: time.Now().UTC().Add(leaseTime).Format(time.RFC3339), labelPurpose: purpose}
-	if _, err := c.call(ctx, service+"Create", message(nil).string(1, id).strings(3, labels)); err != nil {
+	if _, err := c.call(ctx, service+"Create", grpc.Message(nil).Text(1, id).Map(3, labels)); err != nil {
 		return nil, nil, fmt.Errorf("lease: %w", err)
 	}
 	leased := *c
 	leased.lease = id
 	return &leased, func(ctx context.Context) error {
-		b, err := c.call(ctx, service+"List", message(nil).string(1, fmt.Sprintf("labels.%q==%q", labelPurpose, purpose)))
+		b, err := c.call(ctx, service+"List", grpc.Message(nil).Text(1, fmt.Sprintf("labels.%q==%q", labelPurpose, purpose)))
 		if err != nil {
 			return fmt.Errorf("leases: %w", err)
 		}
@@ -62,13 +64,13 @@ func (c *Client) Lease(ctx context.Context, purpose string) (_ *Client, release 
 		if err != nil {
 			return err
 		}
-		for _, one := range f.data[1] {
+		for _, one := range f.Messages(1) {
 			l, err := decode(one)
 			if err != nil {
 				return err
 			}
-			if _, err := c.call(ctx, service+"Delete", message(nil).string(1, l.text(1))); err != nil && !hasCode(err, codeNotFound) {
-				return fmt.Errorf("lease %s: %w", l.text(1), err)
+			if _, err := c.call(ctx, service+"Delete", grpc.Message(nil).Text(1, l.Text(1))); err != nil && !grpc.HasCode(err, grpc.NotFound) {
+				return fmt.Errorf("lease %s: %w", l.Text(1), err)
 			}
 		}
 		return nil
@@ -77,9 +79,9 @@ func (c *Client) Lease(ctx context.Context, purpose string) (_ *Client, release 
 
 // Keep adds a blob that was there before to the client's lease.
 func (c *Client) Keep(ctx context.Context, d digest.Digest) error {
-	resource := message(nil).string(1, d.String()).string(2, "content")
-	_, err := c.call(ctx, "leases.v1.Leases/AddResource", message(nil).string(1, c.lease).bytes(2, resource))
-	if hasCode(err, codeAlreadyExists) {
+	resource := grpc.Message(nil).Text(1, d.String()).Text(2, "content")
+	_, err := c.call(ctx, "leases.v1.Leases/AddResource", grpc.Message(nil).Text(1, c.lease).Bytes(2, resource))
+	if grpc.HasCode(err, grpc.AlreadyExists) {
 		err = nil
 	}
 	return c.wrap("keep "+d.String(), err)
@@ -89,28 +91,28 @@ func (c *Client) Keep(ctx context.Context, d digest.Digest) error {
 // reports whether that changed something.
 func (c *Client) Name(ctx context.Context, name string, target ocispec.Descriptor) (changed bool, err error) {
 	const service = "images.v1.Images/"
-	descriptor := message(nil).string(1, target.MediaType).string(2, target.Digest.String()).int(3, target.Size)
-	im := message(nil).string(1, name).bytes(3, descriptor)
-	_, err = c.call(ctx, service+"Create", message(nil).bytes(1, im))
-	if !hasCode(err, codeAlreadyExists) {
+	descriptor := grpc.Message(nil).Text(1, target.MediaType).Text(2, target.Digest.String()).Int(3, target.Size)
+	im := grpc.Message(nil).Text(1, name).Bytes(3, descriptor)
+	_, err = c.call(ctx, service+"Create", grpc.Message(nil).Bytes(1, im))
+	if !grpc.HasCode(err, grpc.AlreadyExists) {
 		return err == nil, c.wrap("image "+name, err)
 	}
-	b, err := c.call(ctx, service+"Get", message(nil).string(1, name))
+	b, err := c.call(ctx, service+"Get", grpc.Message(nil).Text(1, name))
 	if err != nil {
 		return false, c.wrap("image "+name, err)
 	}
 	f, err := decode(b)
 	for _, field := range []protowire.Number{1, 3} { // Image, its target
 		if err == nil {
-			f, err = f.message(field)
+			f, err = f.Message(field)
 		}
 	}
 	if err != nil {
 		return false, c.wrap("image "+name, err)
 	}
-	if f.text(2) == target.Digest.String() {
+	if f.Text(2) == target.Digest.String() {
 		return false, nil
 	}
-	_, err = c.call(ctx, service+"Update", message(nil).bytes(1, im).mask(2, "target"))
+	_, err = c.call(ctx, service+"Update", grpc.Message(nil).Bytes(1, im).Bytes(2, mask("target")))
 	return err == nil, c.wrap("image "+name, err)
 }
