@@ -152,10 +152,14 @@ func (f *file) config() (Config, error) {
 		*from.to = data
 		errs = append(errs, err)
 	}
-	if us.TokenFile != "" && us.Token == "" {
+	if us.TokenFile != "" { // it wins when it can be read, as in client-go
 		token, err := content(nil, us.TokenFile)
-		c.Token = strings.TrimSpace(string(token))
-		errs = append(errs, err)
+		if c.Token = cmp.Or(strings.TrimSpace(string(token)), us.Token); us.Token == "" {
+			errs = append(errs, err)
+		}
+	}
+	if c.Insecure && len(c.CA) > 0 { // kubectl refuses it too
+		errs = append(errs, errors.New("a certificate authority and insecure-skip-tls-verify exclude each other: take one of them out"))
 	}
 	if (len(c.Certificate) == 0) != (len(c.Key) == 0) {
 		errs = append(errs, errors.New("a client certificate and its key must both be there"))
@@ -226,7 +230,7 @@ func checkProxy(proxy string) error {
 
 func (u user) unsupported() error {
 	for what, is := range map[string]bool{
-		"exec": len(u.Exec) > 0, "auth-provider": len(u.AuthProvider) > 0, "username": u.Username != "", "as": u.As != "",
+		"exec": isGiven(u.Exec), "auth-provider": isGiven(u.AuthProvider), "username": u.Username != "", "as": u.As != "",
 	} {
 		if is {
 			return fmt.Errorf("user: %s is not supported: use a client certificate or a token, as kubectl create token makes one", what)
@@ -234,6 +238,10 @@ func (u user) unsupported() error {
 	}
 	return nil
 }
+
+// isGiven reports whether a field is there and not null, as some programs write what
+// is not used.
+func isGiven(v json.RawMessage) bool { return len(v) > 0 && string(v) != "null" }
 
 // content returns data, or else the content of the file name.
 func content(data []byte, name string) ([]byte, error) {
