@@ -129,7 +129,7 @@ func (u *unarchiver) add(h *tar.Header, r io.Reader) error {
 		return err
 	}
 	if path.Base(h.Name) == authListName {
-		u.w.warn(h.Name + " is not copied: it holds credentials")
+		u.w.warn(h.Name + notCopied)
 		return nil
 	}
 	name := path.Join(u.into, path.Clean("/" + h.Name)[1:])

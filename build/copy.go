@@ -23,7 +23,7 @@ type input struct {
 	path   string
 	info   fs.FileInfo
 	data   []byte // of a heredoc
-	remote bool   // it was fetched: neither ignore file nor credentials apply
+	remote bool   // it was fetched: the context's ignore file does not apply
 }
 
 // A copyStep is COPY or ADD.
@@ -276,6 +276,7 @@ func (st *copyStep) collect(pb *platformBuild, in input, w *walker) {
 	place := st.in.Target(in.Source, pb.file.DockerCopy, pb.isDir(st.in.Dest))
 	if in.root == nil {
 		w.put(&w.found, entry{name: place.Path, typ: tar.TypeReg, size: int64(len(in.data)), data: in.data}, 0)
+		w.tell()
 	} else {
 		if !in.remote {
 			w.ctx = pb.b.ctx

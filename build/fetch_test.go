@@ -90,7 +90,7 @@ func TestCopyGit(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git is not installed")
 	}
-	repo := write(t, map[string]string{"charts/a/Chart.yaml": "v1", "README": "v1"})
+	repo := write(t, map[string]string{"charts/a/Chart.yaml": "v1", "charts/imageListWithAuth.yaml": "[]", "README": "v1"})
 	git := func(args ...string) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-c", "user.name=t", "-c", "user.email=t@example.org"}, args...)...)

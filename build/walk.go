@@ -36,6 +36,9 @@ type walker struct {
 	found
 }
 
+// notCopied is said of a list with credentials.
+const notCopied = " is not copied: it holds credentials"
+
 // found is the result of a walk, unordered; add sorts it.
 type found struct {
 	entries  []entry
@@ -46,12 +49,7 @@ type found struct {
 // add collects src of root as target; with contents, the files of src go into
 // target.
 func (w *walker) add(root *os.Root, src string, fi fs.FileInfo, target string, contents bool) {
-	defer func() {
-		slices.Sort(w.warnings)
-		for _, msg := range w.warnings {
-			w.warn(msg)
-		}
-	}()
+	defer w.tell()
 	if !fi.IsDir() {
 		w.file(&w.found, root, src, statOf(fi), target)
 		return
@@ -66,6 +64,14 @@ func (w *walker) add(root *os.Root, src string, fi fs.FileInfo, target string, c
 	w.dirs = nil
 	slices.SortFunc(w.entries, func(a, b entry) int { return cmp.Compare(a.name, b.name) })
 	slices.SortFunc(w.errs, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
+}
+
+// tell gives the warnings in one order.
+func (w *walker) tell() {
+	slices.Sort(w.warnings)
+	for _, msg := range w.warnings {
+		w.warn(msg)
+	}
 }
 
 // walk collects the files of dir. rel is dir's path below the source.
@@ -152,8 +158,8 @@ func (w *walker) file(f *found, root *os.Root, src string, st *fileStat, target 
 	case w.ctx != nil && st.same(w.ctx.lock):
 		// The build's own record: with it in the image, a build would differ
 		// from the one that wrote it.
-	case w.ctx != nil && st.same(w.ctx.secret), path.Base(src) == authListName && w.ctx != nil:
-		f.warnings = append(f.warnings, src+" is not copied: it holds credentials")
+	case w.ctx != nil && st.same(w.ctx.secret), path.Base(src) == authListName: // of a git repository, too
+		f.warnings = append(f.warnings, src+notCopied)
 	case m.IsRegular():
 		w.put(f, entry{name: target, typ: tar.TypeReg, size: st.size, root: root, path: src, stat: st}, m)
 	case m&fs.ModeSymlink != 0:
@@ -171,6 +177,11 @@ func (w *walker) file(f *found, root *os.Root, src string, st *fileStat, target 
 func (w *walker) put(f *found, e entry, m fs.FileMode) {
 	if err := layerName(e.name); err != nil {
 		f.errs = append(f.errs, fmt.Errorf("%s: %w", cmp.Or(e.path, e.name), err))
+		return
+	}
+	// A heredoc, a download or a file may get this name only here.
+	if e.typ != tar.TypeDir && path.Base(e.name) == authListName {
+		f.warnings = append(f.warnings, e.name+notCopied)
 		return
 	}
 	if w.look {

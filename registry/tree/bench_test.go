@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/opencontainers/go-digest"
@@ -43,6 +44,18 @@ func BenchmarkWrite(b *testing.B) {
 		err := tree.Place(out, d, func(_ digest.Digest, path string) error { return os.Link(blob, path) })
 		if err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkParseSources reads, and refuses, a document of 32 MB whose references are
+// all the same.
+func BenchmarkParseSources(b *testing.B) {
+	in := []byte(sourced(strings.Repeat(`"a.b/c:1",`, 3_300_000) + `"a.b/c:1"`))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := tree.Parse(in); err == nil {
+			b.Fatal("it was taken")
 		}
 	}
 }

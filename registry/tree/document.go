@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"slices"
 
@@ -51,9 +52,9 @@ type Repository struct {
 
 // A Tag is a tag link.
 type Tag struct {
-	Name    string          `json:"name"`
-	Digest  digest.Digest   `json:"digest"`
-	Sources []ref.Reference `json:"sources,omitempty"` // references that were mirrored under this tag
+	Name    string        `json:"name"`
+	Digest  digest.Digest `json:"digest"`
+	Sources Sources       `json:"sources,omitempty"` // references that were mirrored under this tag
 }
 
 // A Revision is a manifest or an image index that the repository serves by
@@ -64,7 +65,7 @@ type Revision struct {
 	Size      int64         `json:"size"` // bytes
 	// Sources are the references that were mirrored as this revision; empty for
 	// the platform manifests of an index.
-	Sources []ref.Reference `json:"sources,omitempty"`
+	Sources Sources `json:"sources,omitempty"`
 }
 
 // A Blob is a blob that the layer adds.
@@ -145,6 +146,42 @@ func (d *Document) sort() {
 	}
 	if d.Blobs == nil {
 		d.Blobs = []Blob{}
+	}
+}
+
+// Sources are the references that an entry was mirrored from, sorted by their text.
+type Sources []ref.Reference
+
+// UnmarshalJSON reads a list of references, each after the one before it by its
+// text. A reference takes a hundred times as long to parse as to compare, and eight
+// times its bytes of memory, so that the order is checked before any is parsed.
+func (s *Sources) UnmarshalJSON(b []byte) error {
+	if err := ascending(b); err != nil {
+		return err
+	}
+	return json.Unmarshal(b, (*[]ref.Reference)(s))
+}
+
+// ascending reports an entry of b, a JSON list of strings, that does not come after
+// the one before it. Entries of other types are left to the decoder.
+func ascending(b []byte) error {
+	last, some := "", false
+	for dec := json.NewDecoder(bytes.NewReader(b)); ; {
+		t, err := dec.Token()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		text, ok := t.(string)
+		if !ok {
+			continue
+		}
+		if some && text <= last {
+			return fmt.Errorf("not in canonical form: the source %q stands after %q", text, last)
+		}
+		last, some = text, true
 	}
 }
 

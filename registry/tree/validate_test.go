@@ -122,6 +122,11 @@ func TestEncode(t *testing.T) {
 	}
 }
 
+// sourced is a document with a revision of these sources.
+func sourced(list string) string {
+	return `{"schemaVersion":1,"repositories":[{"name":"a","revisions":[{"digest":"x","mediaType":"m","size":1,"sources":[` + list + `]}]}],"blobs":[]}`
+}
+
 func TestParseSaysWhy(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
@@ -130,6 +135,14 @@ func TestParseSaysWhy(t *testing.T) {
 		`{"schemaVersion":1,"repositories":[],"blobs":[],"x":1}`:              "unknown field",
 		`{"schemaVersion":1,"repositories":[{"name":"A"}],"blobs":[]}`:        `repository name "A"`,
 		`{"schemaVersion":1,"repositories":[],"blobs":[]}{"schemaVersion":1}`: "not in canonical form",
+
+		// The order is told before the last, which is no reference, is parsed.
+		sourced(`"b.b/c:1","a.b/c:1","/"`):    `the source "a.b/c:1" stands after "b.b/c:1"`,
+		sourced(`"b.b/c:1","b.b/c:1","/"`):    `the source "b.b/c:1" stands after "b.b/c:1"`,
+		sourced(`"",""`):                      `the source "" stands after ""`,
+		sourced(`"a.b/c:1","/"`):              `the source "/" stands after`,
+		sourced(`"a.b/c:1",1`):                "cannot unmarshal number",
+		sourced(`"a.b/c:1","b.b/c:1","c//d"`): `"c//d"`,
 	} {
 		if d, err := tree.Parse([]byte(in)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Parse(%s) = %v, %v, want %q", in, d, err, want)

@@ -70,6 +70,7 @@ func kubefileLinks() []kubefileCase {
 		{"COPY of a loop of links", 1, "too many levels of symbolic links", "COPY l/x .", map[string]string{"l": "-> m", "m": "-> l"}},
 		{"COPY of the credentials' file", 0, "is not copied: it holds credentials", "COPY imageListWithAuth.yaml etc/", map[string]string{"imageListWithAuth.yaml": "[]\n"}},
 		{"COPY of the credentials' file by a link", 0, "is not copied: it holds credentials", "COPY l etc/", map[string]string{"imageListWithAuth.yaml": "[]\n", "l": "-> imageListWithAuth.yaml"}},
+		{"heredoc of the credentials' file", 0, "is not copied: it holds credentials", "COPY <<imageListWithAuth.yaml etc/\n[]\nimageListWithAuth.yaml", nil},
 		{".sealerignore that is a link outside", 1, "a symbolic link leads out of the build context", "COPY a .", map[string]string{".sealerignore": "-> {victim}/file"}},
 		{"Kubefile's heredoc to ..", 1, "the path leads out of the layer", "COPY <<../../x .\n1\n../../x", nil},
 	}
