@@ -11,10 +11,29 @@ import (
 	"time"
 )
 
-// answerStalls is how many times Options.Stall a registry may take to answer when
-// it has all bytes of an upload: it reads a large blob once more, or copies it to
-// an object store.
-const answerStalls = 15
+const (
+	// leastAnswer and mostAnswer are how many times Options.Stall a registry may take
+	// to answer when it has all bytes of an upload.
+	leastAnswer, mostAnswer = 2, 15
+	// answerRate, in bytes a second, is how fast a registry reads an upload once more,
+	// or copies it to an object store, before it answers.
+	answerRate = 8 << 20
+)
+
+// answerTime is how long a registry may take to answer an upload of size bytes.
+func answerTime(size int64, stall time.Duration) time.Duration {
+	longest := mostAnswer * stall
+	work := size / answerRate // seconds
+	if work > int64(longest/time.Second) {
+		return longest // as a time.Duration it could be too large
+	}
+	return min(leastAnswer*stall+time.Duration(work)*time.Second, longest)
+}
+
+// unanswered is the end of an upload of size bytes that was sent wait ago.
+func unanswered(size int64, wait time.Duration) error {
+	return stallError{after: wait, since: fmt.Sprintf(" after all %d bytes were sent", size), at: "the registry does not answer: ", final: true}
+}
 
 // longPause is the wait before another attempt from which on it is said.
 const longPause = 10 * time.Second
@@ -24,26 +43,28 @@ const longPause = 10 * time.Second
 type stallError struct {
 	at     string // "" or the side that stalls, with a colon
 	after  time.Duration
-	gained bool // before that the transfer was fast enough
-	final  bool // so long that another attempt is not worth its wait
+	since  string // "" or the beginning of after, with a space
+	gained bool   // before that the transfer was fast enough
+	final  bool   // so long that another attempt is not worth its wait
 }
 
 // Error implements error.
-func (e stallError) Error() string { return fmt.Sprintf("%s%v (%s)", e.at, ErrStalled, e.after) }
+func (e stallError) Error() string {
+	return fmt.Sprintf("%s%v (%s%s)", e.at, ErrStalled, e.after, e.since)
+}
 
 // Unwrap returns ErrStalled.
 func (e stallError) Unwrap() error { return ErrStalled }
 
 // watchUpload ends a request with ErrStalled when less than MinRate of its body is
-// read over the time stall, or when the answer takes longer than answerStalls
-// times that. The place in the file is asked for instead of counting in a reader,
+// read over the time stall, or when the answer takes longer than answerTime. The place in the file is asked for instead of counting in a reader,
 // because a wrapped file would not go by sendfile. It returns when ctx ends.
 func watchUpload(ctx context.Context, body *os.File, size int64, stall time.Duration, cancel context.CancelCauseFunc) {
 	begin, _ := body.Seek(0, io.SeekCurrent) // of a body that is sent, and closed, each further call fails, too
 	least := int64(stall.Seconds() * MinRate)
 	tick := time.NewTicker(stall)
 	defer tick.Stop()
-	for last, waited := begin, 0; ; {
+	for last, sent := begin, false; ; {
 		select {
 		case <-ctx.Done():
 			return
@@ -52,10 +73,13 @@ func watchUpload(ctx context.Context, body *os.File, size int64, stall time.Dura
 		at, err := body.Seek(0, io.SeekCurrent)
 		switch {
 		case err != nil || at-begin >= size: // net/http closes a body that it has sent
-			if waited++; waited >= answerStalls {
-				cancel(stallError{after: answerStalls * stall, at: "the registry does not answer: ", final: true})
+			wait := answerTime(begin+size, stall)
+			if sent {
+				cancel(unanswered(size, wait))
 				return
 			}
+			sent = true
+			tick.Reset(wait)
 		case at-last < least:
 			cancel(stallError{after: stall, at: "the registry does not read: ", gained: last > begin})
 			return
@@ -76,8 +100,8 @@ func (c *Client) watch(ctx context.Context, req *http.Request, cancel context.Ca
 		go watchUpload(ctx, f, req.ContentLength, c.o.Stall, cancel)
 		return stop
 	}
-	wait := answerStalls * c.o.Stall
-	t := time.AfterFunc(wait, func() { cancel(stallError{after: wait, at: "the registry does not answer: ", final: true}) })
+	wait := answerTime(req.ContentLength, c.o.Stall)
+	t := time.AfterFunc(wait, func() { cancel(unanswered(req.ContentLength, wait)) })
 	return func() { t.Stop() }
 }
 

@@ -50,7 +50,7 @@ func TestPushToSlowRegistry(t *testing.T) {
 		want  string
 	}{
 		"does not read":   {false, 32 << 20, "the registry does not read"}, // more than the kernel keeps
-		"does not answer": {true, 1 << 10, "the registry does not answer"},
+		"does not answer": {true, 1 << 10, "the registry does not answer: no data, or too little, for too long (1s after all 1024 bytes were sent)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
