@@ -57,8 +57,10 @@ func (f *Fetched) File() string { return f.Source.Name + "-" + f.Pin.Version + "
 // A Fetcher brings charts. Indexes are read once. It is not safe for concurrent
 // use. Its errors do not name the source.
 type Fetcher struct {
-	client  *remote.Client
-	indexes map[string]*index
+	client       *remote.Client
+	indexes      map[string]*index
+	repositories []repository // of helm's file, once it has been read
+	read         bool
 }
 
 // NewFetcher returns a Fetcher that asks through c.
@@ -241,7 +243,7 @@ func (f *Fetcher) download(ctx context.Context, s Source, pin Pin) ([]byte, erro
 			err = fmt.Errorf("the index leads from https to http: %w", remote.ErrPlainHTTP)
 		}
 		if err == nil {
-			b, err = f.client.File(ctx, u.String(), MaxArchive)
+			b, err = f.file(ctx, s, u.String(), MaxArchive)
 		}
 		if err == nil {
 			if want := cmpDigest(pin.Digest, e.digest); want != "" && digest.FromBytes(b) != want {

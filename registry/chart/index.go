@@ -45,7 +45,7 @@ type indexEntry struct {
 func (f *Fetcher) entry(ctx context.Context, s Source, pin Pin) (entry, error) {
 	x, ok := f.indexes[s.Repository]
 	if !ok {
-		text, err := f.client.File(ctx, s.Repository+"/index.yaml", MaxIndex)
+		text, err := f.file(ctx, s, s.Repository+"/index.yaml", MaxIndex)
 		if err != nil {
 			return entry{}, err
 		}

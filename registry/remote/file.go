@@ -17,6 +17,19 @@ import (
 // for the target of a redirect. The error wraps ErrUnsupported for a URL with a
 // password in it, and for a file that is too large.
 func (c *Client) File(ctx context.Context, rawURL string, limit int64) ([]byte, error) {
+	return c.FileWith(ctx, rawURL, limit, Access{})
+}
+
+// An Access says how the host of a file is asked, before the rules of registries.
+type Access struct {
+	Username, Password        string // "" are those of the auth files
+	CAFile, CertFile, KeyFile string // PEM; "" are those of certs.d
+	Unverified                bool   // the server's certificate is not checked; plain http stays refused
+}
+
+// FileWith is File with an Access for the URL's host. A password of it is sent at once,
+// as helm does it: some repositories refuse without a challenge.
+func (c *Client) FileWith(ctx context.Context, rawURL string, limit int64, a Access) ([]byte, error) {
 	u, err := url.Parse(rawURL)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
@@ -31,14 +44,25 @@ func (c *Client) File(ctx context.Context, rawURL string, limit int64) ([]byte, 
 	if conf != nil && conf.Blocked {
 		return nil, fmt.Errorf("%s: %w", u.Host, ErrBlocked)
 	}
-	h, err := c.host(u.Host, conf != nil && conf.Insecure)
+	files := tlsFiles{a.CAFile, a.CertFile, a.KeyFile, a.Unverified}
+	if u.Scheme == "http" {
+		files = tlsFiles{}
+	}
+	h, err := c.hostWith(u.Host, conf != nil && conf.Insecure, files)
 	if err != nil {
 		return nil, err
 	}
 	if u.Scheme == "http" && !h.insecure {
 		return nil, &TrustError{u.Host, fmt.Errorf("%s: %w", u.Host, ErrPlainHTTP)}
 	}
-	t, q := target{host: h}, request{method: http.MethodGet, path: u.RequestURI(), header: http.Header{}}
+	// The whole URL: a path that begins with two slashes is one of another host.
+	whole := url.URL{Scheme: u.Scheme, Host: h.addr, Path: u.Path, RawPath: u.RawPath, RawQuery: u.RawQuery}
+	t, q := target{host: h}, request{method: http.MethodGet, path: whole.String(), header: http.Header{}}
+	if a.Username != "" || a.Password != "" {
+		cred := Credential{Registry: u.Host, Username: a.Username, Password: a.Password}
+		q.header.Set("Authorization", basic(cred))
+		c = c.As(&cred)
+	}
 	b, _, err := c.readAll(ctx, t, q, limit)
 	if !errors.Is(err, ErrUnauthorized) {
 		return b, err

@@ -25,6 +25,13 @@ import (
 type hostKey struct {
 	name     string
 	insecure bool
+	tls      tlsFiles
+}
+
+// tlsFiles are settings of an Access for TLS.
+type tlsFiles struct {
+	ca, cert, key string // names of PEM files
+	unverified    bool
 }
 
 // host is one registry server: the way to connect to it, and its state.
@@ -44,6 +51,12 @@ type host struct {
 
 // host returns the server for name, with its transport.
 func (s *shared) host(name string, insecure bool) (*host, error) {
+	return s.hostWith(name, insecure, tlsFiles{})
+}
+
+// hostWith is host with the settings of an Access: where there are any, the host is asked
+// over https alone.
+func (s *shared) hostWith(name string, insecure bool, files tlsFiles) (*host, error) {
 	plain := false
 	for _, h := range s.o.Insecure {
 		bare, isPlain := strings.CutPrefix(h, "http://")
@@ -51,7 +64,7 @@ func (s *shared) host(name string, insecure bool) (*host, error) {
 			insecure, plain = true, plain || isPlain
 		}
 	}
-	key := hostKey{name, insecure}
+	key := hostKey{name, insecure, files}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if h := s.hosts[key]; h != nil {
@@ -70,6 +83,12 @@ func (s *shared) host(name string, insecure bool) (*host, error) {
 	tlsConfig, err := s.tlsConfig(h)
 	if err != nil {
 		return nil, err
+	}
+	if files != (tlsFiles{}) {
+		h.scheme = "https"
+		if err := files.apply(tlsConfig); err != nil {
+			return nil, fmt.Errorf("certificates of %s: %w", name, err)
+		}
 	}
 	h.rt = s.transport(tlsConfig)
 	s.hosts[key] = h
@@ -119,6 +138,29 @@ func (s *shared) tlsConfig(h *host) (*tls.Config, error) {
 		}
 	}
 	return c, nil
+}
+
+// apply puts the settings into c, in place of those of certs.d. The errors name files, and
+// tell nothing of their content.
+func (f tlsFiles) apply(c *tls.Config) error {
+	c.InsecureSkipVerify = c.InsecureSkipVerify || f.unverified
+	if f.ca != "" {
+		data, err := os.ReadFile(f.ca)
+		if err != nil {
+			return err
+		}
+		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(data) {
+			return fmt.Errorf("%s: no certificate in it", f.ca)
+		}
+	}
+	if f.cert != "" || f.key != "" {
+		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+		if err != nil {
+			return fmt.Errorf("client certificate %s with key %s: %w", f.cert, f.key, err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return nil
 }
 
 // rest delays all requests to h by d, the pause that h asked for with a 429.

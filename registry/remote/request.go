@@ -189,7 +189,10 @@ func (c *Client) send(ctx context.Context, t target, base, auth string, r reques
 		req.Header[k] = v
 	}
 	req.Header.Set("User-Agent", c.o.UserAgent)
-	if auth != "" && to == t.host {
+	switch {
+	case to != t.host:
+		req.Header.Del("Authorization")
+	case auth != "":
 		req.Header.Set("Authorization", auth)
 	}
 	switch {
