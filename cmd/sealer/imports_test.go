@@ -77,7 +77,8 @@ var allowed = map[string][]string{
 	"cluster/proof":         {"cluster/cri", "image", "registry/platform", "registry/ref", "registry/tree"},
 	// The programs of test clusters.
 	"cluster/clustertest/mkimages":          {"registry/registrytest"},
-	"cluster/clustertest/programs/api":      {"certificate"},
+	"cluster/clustertest/kubeapi":           nil,
+	"cluster/clustertest/programs/api":      {"certificate", "cluster/clustertest/kubeapi"},
 	"cluster/clustertest/programs/pause":    nil,
 	"cluster/clustertest/programs/podnet":   nil,
 	"cluster/clustertest/programs/resolver": nil,

@@ -1,64 +1,36 @@
 package main
 
 import (
-	"encoding/base64"
-	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"io/fs"
 	"net"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/clusterimage/sealer/cluster/clustertest/kubeapi"
 )
 
-// kubeapi FILE NODE... starts an API server that knows the nodes, all ready, and
-// takes whatever is written to it; FILE gets the administrator's kubeconfig. A
-// kubeadm of a script copies that to its place. KUBEPORT is the server's port. The
-// list of the pods of all namespaces is what FILE.pods holds, or empty.
-// REGISTRYPORT is a port for the cluster's registry.
-func kubeapi(ts *testscript.TestScript, neg bool, args []string) {
+// startKubeAPI is the command kubeapi FILE NODE... of scripts: it starts an API
+// server that knows the nodes, all ready, and takes whatever is written to it; FILE
+// gets the administrator's kubeconfig. A kubeadm of a script copies that to its
+// place. KUBEPORT is the server's port. The list of the pods of all namespaces is
+// what FILE.pods holds, or empty. REGISTRYPORT is a port for the cluster's registry.
+func startKubeAPI(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: kubeapi FILE NODE...")
 	}
-	var mu sync.Mutex
-	var log strings.Builder
-	ready := map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": "True"}}, "phase": "Running"}
-	item := func(name string) any {
-		return map[string]any{"metadata": map[string]any{"name": name, "namespace": "kube-system"}, "status": ready}
-	}
-	var nodes []any
-	for _, n := range args[1:] {
-		nodes = append(nodes, item(n))
-	}
-	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		defer mu.Unlock()
-		fmt.Fprintf(&log, "%s %s\n", r.Method, r.URL.Path)
-		var answer any = map[string]any{}
-		switch {
-		case strings.HasSuffix(r.URL.Path, "/nodes"):
-			answer = map[string]any{"items": nodes}
-		case r.URL.Path == "/api/v1/pods":
-			if b, err := os.ReadFile(ts.MkAbs(args[0]) + ".pods"); err == nil {
-				_, _ = w.Write(b) // the client may be killed
-				return
-			}
-		case strings.HasSuffix(r.URL.Path, "/pods"):
-			answer = map[string]any{"items": []any{item("coredns")}}
-		case strings.Contains(r.URL.Path, "/nodes/") && r.Method == http.MethodGet:
-			answer = item(filepath.Base(r.URL.Path))
-		}
-		_ = json.NewEncoder(w).Encode(answer) // the client may be killed
+	s := httptest.NewTLSServer(kubeapi.Handler(args[1:], func() []byte {
+		b, _ := os.ReadFile(ts.MkAbs(args[0]) + ".pods") // a script may have none
+		return b
 	}))
 	ts.Defer(s.Close)
 	_, port, err := net.SplitHostPort(s.Listener.Addr().String())
@@ -69,22 +41,7 @@ func kubeapi(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("REGISTRYPORT", registry)
 	ts.Defer(func() { endServices(ts.MkAbs("machine")) })
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
-	config := fmt.Sprintf(`apiVersion: v1
-kind: Config
-current-context: admin
-contexts:
-- name: admin
-  context: {cluster: c, user: admin}
-clusters:
-- name: c
-  cluster:
-    server: %s
-    certificate-authority-data: %s
-users:
-- name: admin
-  user: {token: none}
-`, s.URL, base64.StdEncoding.EncodeToString(ca))
-	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(config), 0o600))
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), kubeapi.Kubeconfig(s.URL, ca), 0o600))
 }
 
 // lastPort is the port that freePort gave last, or where it begins: test processes

@@ -73,7 +73,7 @@ func TestScripts(t *testing.T) {
 			"chartrepo": chartrepo,
 			"cosign":    cosign,
 			"cluster":   startCluster,
-			"kubeapi":   kubeapi,
+			"kubeapi":   startKubeAPI,
 			"snapshot":  snapshot,
 			"crashrun":  crashrun,
 			"get":       get,

@@ -9,19 +9,16 @@ package main
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
-	"path"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/clusterimage/sealer/certificate"
+	"github.com/clusterimage/sealer/cluster/clustertest/kubeapi"
 )
 
 func main() {
@@ -48,26 +45,11 @@ func serve(address, dir string, nodes []string) error {
 	if err != nil {
 		return err
 	}
-	config := fmt.Sprintf(`apiVersion: v1
-kind: Config
-current-context: admin
-contexts:
-- name: admin
-  context: {cluster: c, user: admin}
-clusters:
-- name: c
-  cluster:
-    server: https://%s
-    certificate-authority-data: %s
-users:
-- name: admin
-  user: {token: none}
-`, address, base64.StdEncoding.EncodeToString(ca))
-	err = errors.Join(os.WriteFile(filepath.Join(dir, "ca.crt"), ca, 0o644), os.WriteFile(filepath.Join(dir, "admin.conf"), []byte(config), 0o644))
+	err = errors.Join(os.WriteFile(filepath.Join(dir, "ca.crt"), ca, 0o644), os.WriteFile(filepath.Join(dir, "admin.conf"), kubeapi.Kubeconfig("https://"+address, ca), 0o644))
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: handler(nodes), ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: kubeapi.Handler(nodes, noPods), ReadHeaderTimeout: time.Minute}
 	return server.Serve(tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{*cert}, NextProtos: []string{"http/1.1"}}))
 }
 
@@ -85,29 +67,5 @@ func serving(host string) (*tls.Certificate, []byte, error) {
 	return p.TLS(), text, err
 }
 
-func handler(names []string) http.Handler {
-	item := func(name string) any {
-		return map[string]any{
-			"metadata": map[string]any{"name": name, "namespace": "kube-system"},
-			"status":   map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": "True"}}, "phase": "Running"},
-		}
-	}
-	var nodes []any
-	for _, n := range names {
-		nodes = append(nodes, item(n))
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var answer any = map[string]any{}
-		switch {
-		case r.URL.Path == "/api/v1/pods":
-			answer = map[string]any{"items": []any{}}
-		case strings.HasSuffix(r.URL.Path, "/nodes"):
-			answer = map[string]any{"items": nodes}
-		case strings.HasSuffix(r.URL.Path, "/pods"):
-			answer = map[string]any{"items": []any{item("coredns")}}
-		case strings.Contains(r.URL.Path, "/nodes/") && r.Method == http.MethodGet:
-			answer = item(path.Base(r.URL.Path))
-		}
-		_ = json.NewEncoder(w).Encode(answer) // the client may be gone
-	})
-}
+// noPods leaves the list of all pods empty.
+func noPods() []byte { return nil }
