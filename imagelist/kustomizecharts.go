@@ -27,8 +27,13 @@ type homeChart struct {
 // kustomize would fetch is a gap.
 func (s *scanner) helmCharts(k *kustomization, p place, n *yaml.Node) {
 	for i, it := range items(get(n, "helmCharts")) {
-		w, ok := s.chartOfHome(p, n, it)
-		if ok {
+		w, err := s.chartOfHome(p, n, it)
+		if err != nil {
+			s.addGap(brokenKustomization, Gap{Subject: p.file, File: p.file, Line: p.base + it.Line, Object: p.object, Text: text(it, "name"),
+				Reason: "cannot be built: helmCharts: " + err.Error()})
+			continue
+		}
+		if w.dir != "" {
 			s.installs = append(s.installs, install{p: p, n: it, line: it.Line, wanted: &w})
 			k.charts = append(k.charts, homeChart{w.localDir(), w.release, it})
 			continue
@@ -41,8 +46,9 @@ func (s *scanner) helmCharts(k *kustomization, p place, n *yaml.Node) {
 }
 
 // chartOfHome finds the chart of an entry of helmCharts where kustomize looks for it
-// before it fetches.
-func (s *scanner) chartOfHome(p place, n, it *yaml.Node) (w wantedChart, ok bool) {
+// before it fetches. One without a directory is elsewhere. The error says why kustomize
+// refuses the entry.
+func (s *scanner) chartOfHome(p place, n, it *yaml.Node) (w wantedChart, err error) {
 	dir, name := path.Dir(p.file), text(it, "name")
 	home := path.Join(dir, cmp.Or(text(n, "helmGlobals", "chartHome"), "charts"))
 	for _, at := range []string{path.Join(home, name+"-"+text(it, "version"), name), path.Join(home, name)} {
@@ -52,7 +58,7 @@ func (s *scanner) chartOfHome(p place, n, it *yaml.Node) (w wantedChart, ok bool
 		}
 	}
 	if w.dir == "" {
-		return w, false
+		return w, nil
 	}
 	w.release = release{name: cmp.Or(text(it, "releaseName"), releaseName), namespace: cmp.Or(text(it, "namespace"), releaseNamespace),
 		kubeVersion: text(it, "kubeVersion")}
@@ -62,31 +68,32 @@ func (s *scanner) chartOfHome(p place, n, it *yaml.Node) (w wantedChart, ok bool
 	return w, s.homeValues(&w, dir, it)
 }
 
-// homeValues gives the release the values of an entry of helmCharts, and reports
-// whether all could be read. As in kustomize, valuesMerge says how valuesInline and
+// homeValues gives the release the values of an entry of helmCharts. As in kustomize, valuesMerge says how valuesInline and
 // valuesFile, without one the chart's own values, are put together, and
 // additionalValuesFiles win over both.
-func (s *scanner) homeValues(w *wantedChart, dir string, it *yaml.Node) bool {
+func (s *scanner) homeValues(w *wantedChart, dir string, it *yaml.Node) error {
 	inline, file := get(it, "valuesInline"), ""
 	if name := text(it, "valuesFile"); name != "" {
 		file = path.Join(dir, name)
+		w.release.read = append(w.release.read, file)
 	}
-	ok := true
+	var err error
 	give := func(name string) {
-		if name == "" || !ok {
+		if name == "" || err != nil {
 			return
 		}
-		data, err := readLimited(s.fsys, name, maxFile)
-		w.release.read = append(w.release.read, name)
-		ok = err == nil && w.release.give(&yaml.Node{Kind: yaml.ScalarNode, Value: string(data)}) == nil
+		var data []byte
+		if data, err = readLimited(s.fsys, name, maxFile); err == nil {
+			err = w.release.give(&yaml.Node{Kind: yaml.ScalarNode, Value: string(data)})
+		}
 	}
 	switch merge := text(it, "valuesMerge"); {
 	case !slices.Contains([]string{"", "override", "merge", "replace"}, merge):
-		return false
+		return fmt.Errorf("valuesMerge %q: want override, merge or replace", merge)
 	case len(entries(inline)) == 0:
 		give(file)
 	case merge == "merge":
-		ok = w.release.give(inline) == nil
+		err = w.release.give(inline)
 		if own := path.Join(w.localDir(), "values.yaml"); file == "" && s.exists(own) {
 			file = own
 		}
@@ -95,12 +102,15 @@ func (s *scanner) homeValues(w *wantedChart, dir string, it *yaml.Node) bool {
 		if merge != "replace" {
 			give(file)
 		}
-		ok = ok && w.release.give(inline) == nil
+		if err == nil {
+			err = w.release.give(inline)
+		}
 	}
 	for _, f := range items(get(it, "additionalValuesFiles")) {
+		w.release.read = append(w.release.read, path.Join(dir, f.Value))
 		give(path.Join(dir, f.Value))
 	}
-	return ok
+	return err
 }
 
 // chartsAlone reports for each directory of a chart whether kustomizations alone
