@@ -13,7 +13,7 @@ TIMES ?= 1
 build: ## build bin/sealer
 	$(GO) build -trimpath -ldflags "-s -w" -o bin/sealer ./cmd/sealer
 
-test: check unit conformance demo reproduce real corpus crash-short release-test pages ## everything that CI runs
+test: check unit hostile conformance demo reproduce real corpus crash-short release-test pages ## everything that CI runs
 
 check: ## formatting, vet, shell scripts
 	@bash .ci/check

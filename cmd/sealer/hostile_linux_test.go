@@ -18,6 +18,9 @@ import (
 // writes it there. Most cases wait for a registry or the disk, so several run at
 // a time.
 func TestHostile(t *testing.T) {
+	if raceDetector() {
+		t.Skip("the bounds of memory and time are those of a program without the race detector: make hostile")
+	}
 	t.Parallel()
 	cases := hostile.Cases()
 	failures := make([][]string, len(cases))
