@@ -103,8 +103,9 @@ func TestStallsWithoutGain(t *testing.T) {
 	t.Parallel()
 	const retries = 7
 	for name, c := range map[string]struct {
-		burst, want int // bytes at once in each answer, and the requests
-	}{"drips": {0, 2}, "gains": {1000, retries + 1}} {
+		burst       int // bytes at once in each answer
+		least, most int // requests; a busy machine may hold a burst back, which is a stall
+	}{"drips": {0, 2, 2}, "gains": {1000, 3, retries + 1}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var requests atomic.Int32
@@ -132,7 +133,7 @@ func TestStallsWithoutGain(t *testing.T) {
 			}))
 			t.Cleanup(s.Close)
 			host := strings.TrimPrefix(s.URL, "http://")
-			client, err := remote.New(remote.Options{Insecure: []string{host}, Stall: 200 * time.Millisecond, Retries: retries, Backoff: time.Millisecond})
+			client, err := remote.New(remote.Options{Insecure: []string{host}, Stall: 500 * time.Millisecond, Retries: retries, Backoff: time.Millisecond})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -141,8 +142,8 @@ func TestStallsWithoutGain(t *testing.T) {
 				t.Fatal(err)
 			}
 			err = client.Blob(t.Context(), from, ocispec.Descriptor{Digest: digest.FromString("x"), Size: 1000_000}, io.Discard)
-			if got := int(requests.Load()); !errors.Is(err, remote.ErrStalled) || got != c.want {
-				t.Errorf("%d requests, want %d; error %v", got, c.want, err)
+			if got := int(requests.Load()); !errors.Is(err, remote.ErrStalled) || got < c.least || got > c.most {
+				t.Errorf("%d requests, want %d to %d; error %v", got, c.least, c.most, err)
 			}
 		})
 	}
