@@ -2,6 +2,7 @@ package chart
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -11,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -154,4 +156,47 @@ func emptyAuth(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return name
+}
+
+// Helm's file is where helm looks for it.
+func TestRepositoriesFile(t *testing.T) {
+	home := t.TempDir()
+	for _, name := range []string{"HOME", "USERPROFILE", "APPDATA", "XDG_CONFIG_HOME", "HELM_CONFIG_HOME", "HELM_REPOSITORY_CONFIG"} {
+		t.Setenv(name, "")
+	}
+	if got := RepositoriesFile(); got != "" {
+		t.Errorf("without a home: %q", got)
+	}
+	t.Setenv("HOME", home)
+	t.Setenv("USERPROFILE", home)
+	places := map[string]string{"darwin": "Library/Preferences/helm", "windows": "helm"}
+	want := filepath.Join(home, cmp.Or(places[runtime.GOOS], ".config/helm"), "repositories.yaml")
+	if got := RepositoriesFile(); got != want {
+		t.Errorf("in the home: %q, want %q", got, want)
+	}
+	for _, c := range [][3]string{
+		{"XDG_CONFIG_HOME", filepath.Join(home, "xdg"), filepath.Join(home, "xdg", "helm", "repositories.yaml")},
+		{"HELM_CONFIG_HOME", filepath.Join(home, "own"), filepath.Join(home, "own", "repositories.yaml")},
+		{"HELM_REPOSITORY_CONFIG", filepath.Join(home, "r.yaml"), filepath.Join(home, "r.yaml")},
+	} {
+		t.Setenv(c[0], c[1])
+		if got := RepositoriesFile(); got != c[2] {
+			t.Errorf("%s: %q, want %q", c[0], got, c[2])
+		}
+	}
+}
+
+// A file of the size limit is read, and a larger one refused.
+func TestRepositoriesLimit(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "repositories.yaml")
+	for size, fine := range map[int]bool{maxRepositories: true, maxRepositories + 1: false} {
+		text := "repositories: [{url: x}]\n#"
+		if err := os.WriteFile(name, []byte(text+strings.Repeat(" ", size-len(text))), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := readRepositories(name); (err == nil) != fine || fine && len(got) != 1 {
+			t.Errorf("%d bytes: %v, %v", size, got, err)
+		}
+	}
 }

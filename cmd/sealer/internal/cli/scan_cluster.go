@@ -34,7 +34,7 @@ func (f *scanFlags) findRunning(ctx context.Context) (*imagelist.Result, error) 
 	lists.PrivateRegistry = f.options.PrivateRegistry
 	found, err := imagelist.ScanCluster(ctx, client, f.namespace, lists)
 	if err != nil && found == nil {
-		return nil, fmt.Errorf("scan %s: %w", c.Server, err)
+		return nil, advise(fmt.Errorf("scan %s: %w", c.Server, err), "The API server must answer, and take the certificate or the token of the kubeconfig file; --context NAME takes another of its contexts")
 	}
 	return found, err
 }
