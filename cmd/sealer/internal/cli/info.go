@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -32,6 +33,7 @@ type storeInfo struct {
 	Exists bool       `json:"exists"`
 	Images int        `json:"images"`
 	Error  string     `json:"error,omitempty"` // why it cannot be read
+	Risk   string     `json:"risk,omitempty"`  // who else can read it
 	Disk   store.Disk `json:"disk"`
 }
 
@@ -42,7 +44,7 @@ func (a *app) info() *cobra.Command {
 		Use:   "info",
 		Short: "Describe the store, the configuration that counts, and what this machine can do",
 		Long: `Print the version, the store and the file system that it lies on, with the reasons
-why that may lose images, the files of configuration in the order in which they
+why those may lose images or show them to others, the files of configuration in the order in which they
 count, and the facilities of the kernel that RUN and mount use. No credentials are
 read or printed.`,
 		Example: `  sealer info
@@ -66,8 +68,8 @@ read or printed.`,
 
 func (a *app) describe(ctx context.Context, r *registryFlags) (infoView, error) {
 	v := infoView{Sealer: theVersion(), Store: storeInfo{Root: a.storeRoot()}, Environment: environment()}
-	if _, err := os.Stat(v.Store.Root); !errors.Is(err, fs.ErrNotExist) {
-		v.Store.Exists = true
+	if root, err := os.Stat(v.Store.Root); !errors.Is(err, fs.ErrNotExist) {
+		v.Store.Exists, v.Store.Risk = true, readers(root)
 		err := a.withStore(func(s *store.Store) error {
 			images, err := s.List()
 			v.Store.Images = len(images)
@@ -103,6 +105,16 @@ func (a *app) describe(ctx context.Context, r *registryFlags) (infoView, error) 
 	return v, nil
 }
 
+// readers says whether other users of the machine can look into the store, whose
+// directory is root, or nil when that is unknown. Stores of sealer 0.9 and
+// of early builds are so; one may be shared on purpose, so it is told, not changed.
+func readers(root fs.FileInfo) string {
+	if root == nil || runtime.GOOS == "windows" || root.Mode().Perm()&0o077 == 0 {
+		return ""
+	}
+	return fmt.Sprintf("other users of this machine may read the images in it (mode %#o): unless that is wanted, chmod 700", root.Mode().Perm())
+}
+
 // environment returns the variables that steer sealer, without passwords.
 func environment() map[string]string {
 	out := map[string]string{}
@@ -128,6 +140,9 @@ func (v infoView) write(w io.Writer) error {
 		images = "does not exist yet: the first image makes it"
 	}
 	rows := [][2]string{{"version", v.Sealer.String()}, {"store", s.Root}, {"", images}}
+	if s.Risk != "" {
+		rows = append(rows, [2]string{"", "Risk: " + s.Risk + " " + s.Root})
+	}
 	disk := size(s.Disk.Free) + " free"
 	if s.Disk.Type != "" {
 		disk = fmt.Sprintf("%s, mounted at %s, %s", s.Disk.Type, s.Disk.Mounted, disk)
