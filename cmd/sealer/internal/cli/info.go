@@ -106,8 +106,8 @@ func (a *app) describe(ctx context.Context, r *registryFlags) (infoView, error) 
 }
 
 // readers says whether other users of the machine can look into the store, whose
-// directory is root, or nil when that is unknown. Stores of sealer 0.9 and
-// of early builds are so; one may be shared on purpose, so it is told, not changed.
+// directory is root, or nil when that is unknown. A store may be shared on purpose,
+// so it is told, not changed.
 func readers(root fs.FileInfo) string {
 	if root == nil || runtime.GOOS == "windows" || root.Mode().Perm()&0o077 == 0 {
 		return ""
