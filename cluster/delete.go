@@ -84,54 +84,77 @@ func remove(ctx context.Context, o Options, f *spec.File, addresses []netip.Addr
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	goners := slices.DeleteFunc(slices.Clone(e.machines), func(m *machine) bool { return !all && !slices.Contains(addresses, m.Address) })
+	w, err := e.planRemoval(ctx, addresses, strays)
+	if err != nil || e.DryRun {
+		return w.report, err
+	}
+	if e.Confirm != nil {
+		if err := e.Confirm(w.report.Plan); err != nil {
+			return w.report, err
+		}
+	}
+	if err := e.carryOut(ctx, w); err != nil || all {
+		return w.report, err
+	}
+	e.file.Cluster.Hosts = without(e.file.Cluster.Hosts, addresses)
+	return w.report, e.state.keep(e.file)
+}
+
+// A removal is machines that go, and what that takes.
+type removal struct {
+	all    bool // the whole cluster goes
+	leave  bool // the machines leave a cluster that stays
+	goners []*machine
+	clean  *cleaning
+	report *Report // with the plan
+}
+
+// planRemoval looks at the machines and plans how those of addresses go, all
+// where there are none. strays are machines that left before without an answer.
+// The removal has no report where the error is not nil.
+func (e *engine) planRemoval(ctx context.Context, addresses []netip.Addr, strays []string) (w removal, err error) {
+	w.all = len(addresses) == 0
+	w.goners = slices.DeleteFunc(slices.Clone(e.machines), func(m *machine) bool { return !w.all && !slices.Contains(addresses, m.Address) })
 	if err := e.mayGo(addresses); err != nil {
-		return nil, err
+		return w, err
 	}
 	r := &Report{}
 	if r.Stands, err = e.stands(ctx); err != nil {
-		return nil, err
+		return w, err
 	}
-	leave := !all && r.Stands // else there is nothing to leave
-	p, err := e.planDelete(ctx, goners, all, leave)
+	w.leave = !w.all && r.Stands // else there is nothing to leave
+	p, err := e.planDelete(ctx, w.goners, w.all, w.leave)
 	if err != nil {
-		return nil, err
+		return w, err
 	}
 	if err := e.known(strays); err != nil {
-		return nil, err
+		return w, err
 	}
-	clean, err := e.cleaning(ctx, goners, all)
-	if err != nil {
-		return nil, err
+	if w.clean, err = e.cleaning(ctx, w.goners, w.all); err != nil {
+		return w, err
 	}
-	p.Steps = append(clean.all(), p.Steps...)
-	r.Plan = p
-	if e.DryRun {
-		return r, nil
+	p.Steps = append(w.clean.all(), p.Steps...)
+	r.Plan, w.report = p, r
+	return w, nil
+}
+
+// carryOut does what a removal planned. Where the whole cluster went, this
+// machine forgets it.
+func (e *engine) carryOut(ctx context.Context, w removal) error {
+	if err := e.open(ctx, w.report.Plan.Verb); err != nil {
+		return err
 	}
-	if e.Confirm != nil {
-		if err := e.Confirm(p); err != nil {
-			return r, err
-		}
+	if err := w.clean.run(ctx, extend.PreUninstall, e.machines[0]); err != nil {
+		return fmt.Errorf("%s: %w", e.machines[0].name(), err)
 	}
-	if err := e.open(ctx, p.Verb); err != nil {
-		return r, err
+	err := errors.Join(e.forgetLost(ctx, w.report), e.takeAway(ctx, w.report, w.clean, w.goners, w.leave))
+	switch {
+	case err != nil || !w.all:
+		return err
+	case len(e.lost) > 0:
+		return fmt.Errorf("%w: %w", ErrAway, e.unanswered())
 	}
-	if err := clean.run(ctx, extend.PreUninstall, e.machines[0]); err != nil {
-		return r, fmt.Errorf("%s: %w", e.machines[0].name(), err)
-	}
-	err = errors.Join(e.forgetLost(ctx, r), e.takeAway(ctx, r, clean, goners, leave))
-	if err != nil {
-		return r, err
-	}
-	if all && len(e.lost) > 0 {
-		return r, fmt.Errorf("%w: %w", ErrAway, e.unanswered())
-	}
-	if all {
-		return r, e.state.forget()
-	}
-	e.file.Cluster.Hosts = without(e.file.Cluster.Hosts, addresses)
-	return r, e.state.keep(e.file)
+	return e.state.forget()
 }
 
 // mayGo refuses the loss of the first master, and of all machines.
@@ -164,10 +187,7 @@ func (e *engine) planDelete(ctx context.Context, goners []*machine, all, leave b
 		verb = plan.Leave
 	}
 	p := &plan.Plan{APIVersion: plan.Version, Verb: verb, Cluster: e.file.Cluster.Name}
-	seen := make([]plan.Node, len(goners))
-	at := map[*machine]int{}
-	for i, m := range goners {
-		at[m] = i
+	for _, m := range goners {
 		p.Hosts = append(p.Hosts, m.name())
 	}
 	if !all {
@@ -176,22 +196,7 @@ func (e *engine) planDelete(ctx context.Context, goners []*machine, all, leave b
 	if err := e.planLost(p, leave); err != nil {
 		return nil, err
 	}
-	current := path.Join(plan.Dir(p.Cluster), "rootfs", "current")
-	err := e.each(ctx, goners, func(ctx context.Context, m *machine) error {
-		var n plan.Node
-		if err := m.conn.Call(ctx, node.OpLook, node.LookRequest{Cluster: p.Cluster, Files: []string{current}}, &n, wire.Streams{}); err != nil {
-			return err
-		}
-		var err error
-		n.Facts, err = facts.Ask(ctx, m.conn, m.name(), facts.Options{})
-		seen[at[m]] = n
-		m.rootfs, m.changes = n.Files[current].Link != "", len(n.Changes)
-		m.kube = strings.ToLower(n.Hostname)
-		if m.Name != "" {
-			m.kube = strings.ToLower(m.Name)
-		}
-		return err
-	})
+	seen, err := e.lookAt(ctx, p.Cluster, goners)
 	if err != nil {
 		return nil, err
 	}
@@ -218,6 +223,33 @@ func (e *engine) planDelete(ctx context.Context, goners []*machine, all, leave b
 		}
 	}
 	return p, nil
+}
+
+// lookAt asks machines for their state, in their order, and notes in each machine
+// what undoing it needs: its node's name, its changes, and whether it has a rootfs.
+func (e *engine) lookAt(ctx context.Context, cluster string, machines []*machine) ([]plan.Node, error) {
+	seen := make([]plan.Node, len(machines))
+	at := map[*machine]int{}
+	for i, m := range machines {
+		at[m] = i
+	}
+	current := path.Join(plan.Dir(cluster), "rootfs", "current")
+	err := e.each(ctx, machines, func(ctx context.Context, m *machine) error {
+		var n plan.Node
+		if err := m.conn.Call(ctx, node.OpLook, node.LookRequest{Cluster: cluster, Files: []string{current}}, &n, wire.Streams{}); err != nil {
+			return err
+		}
+		var err error
+		n.Facts, err = facts.Ask(ctx, m.conn, m.name(), facts.Options{})
+		seen[at[m]] = n
+		m.rootfs, m.changes = n.Files[current].Link != "", len(n.Changes)
+		m.kube = strings.ToLower(n.Hostname)
+		if m.Name != "" {
+			m.kube = strings.ToLower(m.Name)
+		}
+		return err
+	})
+	return seen, err
 }
 
 func (e *engine) drainSeconds() int {
