@@ -294,7 +294,7 @@ func TestCollisionsAndPrivate(t *testing.T) {
 	if diff := cmp.Diff([]string{"same/y", "tools/x", "tools/z"}, names); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(tree.SortedSources([]ref.Reference{one.Ref("same/y:1"), two.Ref("same/y:1")}), doc.Repositories[0].Tags[0].Sources); diff != "" {
+	if diff := cmp.Diff(tree.Sources(tree.SortedSources([]ref.Reference{one.Ref("same/y:1"), two.Ref("same/y:1")})), doc.Repositories[0].Tags[0].Sources); diff != "" {
 		t.Error(diff)
 	}
 	// What the private registry has below need not be mirrored again; what it
