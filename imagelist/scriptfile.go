@@ -23,15 +23,15 @@ var elsewherePulls = wordSet("push tag build buildx save load import export rmi 
 func (s *scanner) scriptFile(p place, text string) {
 	st := &starter{s: s, rootfs: s.rootfs(), limit: p.limit}
 	sh := s.readScript(s.fsys, p.file, text, nil)
+	lists := s.imageLists(p, sh)
 	var named []pair
 	for _, a := range sh.assigned {
-		s.wordsOfList(p, shellCommand{words: []word{{text: a.value}}, line: a.line})
+		s.wordsOfList(p, shellCommand{words: []word{{text: a.value}}, line: a.line}, sh.parts)
 		if strings.Contains(a.value, "$") {
 			continue // known only when it runs
 		}
 		named = append(named, a)
 	}
-	lists := s.imageLists(p, sh)
 	used := s.composed(p, named, "script-split")
 	for _, a := range named {
 		if !used[a.key] && speaksOfImage(a.key) && !strings.ContainsAny(a.value, " \n") {
@@ -54,7 +54,7 @@ func (s *scanner) scriptFile(p place, text string) {
 				st.pull(at, cmd)
 			}
 		case program == "xargs" || program == "parallel":
-			if slices.ContainsFunc(words, func(w word) bool { return pullers[path.Base(w.text)] }) && slices.ContainsFunc(words, func(w word) bool { return w.text == "pull" }) {
+			if !lists[cmd.String()] && slices.ContainsFunc(words, func(w word) bool { return pullers[path.Base(w.text)] }) && slices.ContainsFunc(words, func(w word) bool { return w.text == "pull" }) {
 				st.tellPull(at, cmd)
 			}
 		case copiesOnlyThen(cmd):
@@ -64,12 +64,12 @@ func (s *scanner) scriptFile(p place, text string) {
 		case program == "helm" && len(words) > 4 && words[1].text == "repo" && words[2].text == "add":
 			s.noteHelmRepo(words[3].text, words[4].text)
 		}
-		s.wordsOfList(p, cmd)
+		s.wordsOfList(p, cmd, sh.parts)
 	}
 	for _, h := range sh.here {
 		for i, l := range strings.Split(h.text, "\n") { // the lines that a loop reads
 			if fields := strings.Fields(l); len(fields) == 1 {
-				s.wordsOfList(p, shellCommand{words: []word{{text: fields[0]}}, line: h.line + i})
+				s.wordsOfList(p, shellCommand{words: []word{{text: fields[0]}}, line: h.line + i}, sh.parts)
 			}
 		}
 	}
@@ -166,8 +166,9 @@ func (s *scanner) scriptText(p place, n *yaml.Node, field string) {
 }
 
 // wordsOfList takes the references among the words of a command, where they have
-// a registry, and all of the words of a list of nothing but references.
-func (s *scanner) wordsOfList(p place, cmd shellCommand) {
+// a registry, and all of the words of a list of nothing but references that are no
+// parts of others.
+func (s *scanner) wordsOfList(p place, cmd shellCommand, parts map[string]bool) {
 	for _, w := range cmd.words {
 		if key, value, ok := strings.Cut(w.text, "="); ok {
 			if strings.HasPrefix(key, "--to") || strings.HasPrefix(key, "--dest") {
@@ -175,19 +176,19 @@ func (s *scanner) wordsOfList(p place, cmd shellCommand) {
 			}
 			w.text = value // a flag, a setting
 		}
-		parts := strings.Fields(w.text)
-		list := len(parts) > 1 && listOfImages(w.text)
+		fields := strings.Fields(w.text)
+		list := len(fields) > 1 && listOfImages(w.text)
 		if w.dynamic && !list {
 			continue
 		}
-		for i, part := range parts {
-			at := spot{line: cmd.line + i, written: strings.Trim(part, `"'`), rule: "script-value"}
-			if len(parts) == 1 || !strings.Contains(w.text, "\n") {
+		for i, field := range fields {
+			at := spot{line: cmd.line + i, written: strings.Trim(field, `"'`), rule: "script-value"}
+			if len(fields) == 1 || !strings.Contains(w.text, "\n") {
 				at.line = cmd.line
 			}
 			if r, ok := hosted(at.written); ok {
 				s.found(p, at, Medium, r)
-			} else if list && judge("image", at.written).confidence.Mirrored() {
+			} else if list && !parts[at.written] && judge("image", at.written).confidence.Mirrored() {
 				s.add(p, at, Medium)
 			}
 		}

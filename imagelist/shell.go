@@ -60,12 +60,15 @@ type shellReader struct {
 	assigned []pair      // the variables that are set to a plain text
 	arrays   []shellList // NAME=(WORD …)
 	array    string      // the name of the one that is being read
-	current  shellCommand
-	pending  []*hereText // whose lines begin behind this one
-	here     []*hereText // all
-	word     strings.Builder
-	begun    bool // a word is begun, perhaps an empty one in quotes
-	dynamic  bool
+	// parts are words of loops that are put into images, and are none themselves;
+	// set by who reads them.
+	parts   map[string]bool
+	current shellCommand
+	pending []*hereText // whose lines begin behind this one
+	here    []*hereText // all
+	word    strings.Builder
+	begun   bool // a word is begun, perhaps an empty one in quotes
+	dynamic bool
 }
 
 // shellCommands returns the commands of a script that is given the variables env.
@@ -110,7 +113,16 @@ func (r *shellReader) step() {
 	case ' ', '\t', '\r':
 		r.endWord()
 		r.at++
-	case '\n', ';', '&', '(', ')', '{', '}':
+	case '{', '}':
+		if c == '{' && strings.HasPrefix(r.text[r.at:], "{}") { // a word of xargs and find
+			r.add('{')
+			r.add('}')
+			r.at += 2
+			return
+		}
+		r.endCommand(false)
+		r.at++
+	case '\n', ';', '&', '(', ')':
 		r.endCommand(false)
 		r.at++
 		if c == '\n' {

@@ -71,8 +71,12 @@ func (s *scanner) imageLists(p place, sh *shellReader) map[string]bool {
 			s.readPattern(loops, w, known)
 		}
 	}
-	for _, cmd := range sh.out {
+	for i, cmd := range sh.out {
 		words := cmd.words
+		if name := path.Base(words[0].text); name == "xargs" || name == "parallel" {
+			s.xargs(p, sh, i, known)
+			continue
+		}
 		if takesImages(words[0].text) {
 			for _, w := range words[1:] {
 				if allHosted(loops.each(w)) {
@@ -107,8 +111,41 @@ func (s *scanner) imageLists(p place, sh *shellReader) map[string]bool {
 			known[a.key] = true
 		}
 	}
-	s.wholeWords(p, loops, arrays, used, known)
+	s.wholeWords(p, sh, loops, arrays, used, known)
 	return known
+}
+
+// xargs takes the rows that xargs or parallel gives to a program that pulls or saves
+// images. The text of the command is known when all of them are.
+func (s *scanner) xargs(p place, sh *shellReader, i int, known map[string]bool) {
+	cmd := sh.out[i]
+	at := slices.IndexFunc(cmd.words, func(w word) bool { return imagePrograms[path.Base(w.text)] })
+	if at < 0 || !slices.ContainsFunc(cmd.words[at:], func(w word) bool { return imageVerbs[w.text] }) {
+		return
+	}
+	// The mark of -I, or the end, is where the whole row goes; anything beside it
+	// makes a part of the row.
+	mark := ""
+	for j, w := range cmd.words[1:at] {
+		if text, ok := strings.CutPrefix(w.text, "-I"); ok {
+			if mark = text; mark == "" && j+2 < at {
+				mark = cmd.words[j+2].text
+			}
+		}
+	}
+	alone := func(w word) bool { return w.text == mark || w.text == "docker://"+mark }
+	if mark != "" && !slices.ContainsFunc(cmd.words[at:], alone) {
+		return
+	}
+	var words []word
+	for _, r := range s.input(p, sh, i) {
+		if mark == "" {
+			words = append(words, fieldsOf(r)...)
+		} else {
+			words = append(words, r)
+		}
+	}
+	known[cmd.String()] = s.imageWords(p, words, true, true)
 }
 
 // readPattern notes a text whose variables loops fill, as one that is read.
@@ -121,9 +158,10 @@ func (s *scanner) readPattern(loops scriptLoops, w word, known map[string]bool) 
 }
 
 // wholeWords takes the words of loops and arrays that are images by themselves, not
-// parts of one.
-func (s *scanner) wholeWords(p place, loops scriptLoops, arrays map[string][]word, used, known map[string]bool) {
+// parts of one, and notes those that are parts.
+func (s *scanner) wholeWords(p place, sh *shellReader, loops scriptLoops, arrays map[string][]word, used, known map[string]bool) {
 	parts := map[string]bool{}
+	sh.parts = map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(loops)) {
 		for _, b := range loops[name] {
 			if b.part && !b.whole {
@@ -132,6 +170,7 @@ func (s *scanner) wholeWords(p place, loops scriptLoops, arrays map[string][]wor
 				}
 				for _, w := range b.words {
 					s.partFiles[w.file] = true
+					sh.parts[w.text] = true
 				}
 				continue
 			}

@@ -54,12 +54,19 @@ func (s *scanner) loopsOf(p place, sh *shellReader, arrays map[string][]word) sc
 				}
 			}
 			arrays[last.text] = append(arrays[last.text], s.input(p, sh, i)...)
+		case name == "read" && cmd.here != nil && !cmd.here.dynamic:
+			if _, array := readNames(cmd.words[1:]); array != "" { // for a loop behind it
+				s.readLoop(p, sh, i, arrays, l)
+			}
 		case name == "for" && len(cmd.words) > 3 && cmd.words[2].text == "in":
 			s.forLoop(p, cmd, arrays, l)
 		}
 	}
 	for i, cmd := range sh.out {
-		if cmd.words[0].text == "read" {
+		if cmd.words[0].text != "read" {
+			continue
+		}
+		if _, array := readNames(cmd.words[1:]); array == "" || cmd.here == nil || cmd.here.dynamic {
 			s.readLoop(p, sh, i, arrays, l)
 		}
 	}

@@ -33,20 +33,11 @@ func (s *scanner) input(p place, sh *shellReader, i int) []word {
 	if cmd.here != nil {
 		return rowsOf(cmd.here.text, cmd.here.line, cmd.here.dynamic, "")
 	}
-	for j := i; cmd.piped && j > 0; j-- {
-		before := sh.out[j-1]
-		last := before.words[len(before.words)-1]
-		switch program := path.Base(before.words[0].text); {
-		case before.here != nil:
-			return rowsOf(before.here.text, before.here.line, before.here.dynamic, "")
-		case program == "echo" || program == "printf":
-			return rowsOf(last.text, last.line-strings.Count(last.text, "\n"), last.dynamic, "")
-		case !filters[program]:
-			return nil
-		case len(before.words) > 1 && !before.piped:
-			return s.rowsOfFile(p, last.text)
-		}
-		cmd = before
+	if cmd.piped && i > 0 {
+		return s.output(p, sh, i-1)
+	}
+	if cmd.words[len(cmd.words)-1].text == "<" && i+1 < len(sh.out) && sh.out[i+1].line == cmd.line { // < <(COMMAND)
+		return s.output(p, sh, i+1)
 	}
 	for j, next := range sh.out[i:] {
 		if name := inputFile(next.words); name != "" && (j == 0 || next.words[0].text == "done") {
@@ -57,6 +48,50 @@ func (s *scanner) input(p place, sh *shellReader, i int) []word {
 		}
 	}
 	return nil
+}
+
+// output are the lines that a command writes, as far as it writes a text or a file
+// on, whole or a column of it.
+func (s *scanner) output(p place, sh *shellReader, i int) []word {
+	cmd := sh.out[i]
+	last := cmd.words[len(cmd.words)-1]
+	var rows []word
+	switch program := path.Base(cmd.words[0].text); {
+	case cmd.here != nil:
+		rows = rowsOf(cmd.here.text, cmd.here.line, cmd.here.dynamic, "")
+	case program == "echo" || program == "printf":
+		return rowsOf(last.text, last.line-strings.Count(last.text, "\n"), last.dynamic, "")
+	case !filters[program]:
+		return nil
+	case cmd.piped && i > 0:
+		rows = s.output(p, sh, i-1)
+	case len(cmd.words) > 1:
+		rows = s.rowsOfFile(p, last.text)
+	}
+	return cutRows(cmd, rows)
+}
+
+// cutRows are the columns that cut or awk write of rows; all of each for another
+// program, none where the words of awk are not read.
+func cutRows(cmd shellCommand, rows []word) []word {
+	program := path.Base(cmd.words[0].text)
+	if program != "cut" && program != "awk" {
+		return rows
+	}
+	cut := fieldCutter(shellCommand{words: cmd.words[1:]}.String())
+	if cut == nil {
+		return nil
+	}
+	out := rows[:0:0]
+	for _, r := range rows {
+		text, ok := cut(r.text)
+		if !ok || text == "" {
+			continue
+		}
+		r.text = text
+		out = append(out, r)
+	}
+	return out
 }
 
 // inputFile is the file behind <.
