@@ -36,8 +36,10 @@ func (s *scanner) input(p place, sh *shellReader, i int) []word {
 	if cmd.piped && i > 0 {
 		return s.output(p, sh, i-1)
 	}
-	if cmd.words[len(cmd.words)-1].text == "<" && i+1 < len(sh.out) && sh.out[i+1].line == cmd.line { // < <(COMMAND)
-		return s.output(p, sh, i+1)
+	if cmd.words[len(cmd.words)-1].text == "<" && i+1 < len(sh.out) && sh.out[i+1].line == cmd.line { // < <(COMMAND | …)
+		for i++; i+1 < len(sh.out) && sh.out[i+1].piped; i++ {
+		}
+		return s.output(p, sh, i)
 	}
 	for j, next := range sh.out[i:] {
 		if name := inputFile(next.words); name != "" && (j == 0 || next.words[0].text == "done") {
@@ -59,7 +61,9 @@ func (s *scanner) output(p place, sh *shellReader, i int) []word {
 	switch program := path.Base(cmd.words[0].text); {
 	case cmd.here != nil:
 		rows = rowsOf(cmd.here.text, cmd.here.line, cmd.here.dynamic, "")
-	case program == "echo" || program == "printf":
+	case program == "echo":
+		return rowsOf(echoed(cmd.words[1:]))
+	case program == "printf":
 		return rowsOf(last.text, last.line-strings.Count(last.text, "\n"), last.dynamic, "")
 	case !filters[program]:
 		return nil
@@ -69,6 +73,21 @@ func (s *scanner) output(p place, sh *shellReader, i int) []word {
 		rows = s.rowsOfFile(p, last.text)
 	}
 	return cutRows(cmd, rows)
+}
+
+// echoed is what echo writes of its words, as rowsOf takes it.
+func echoed(words []word) (text string, line int, dynamic bool, file string) {
+	for len(words) > 0 && strings.HasPrefix(words[0].text, "-") {
+		words = words[1:]
+	}
+	for i, w := range words {
+		if i > 0 {
+			text += " "
+		}
+		text += w.text
+		line, dynamic = w.line, dynamic || w.dynamic
+	}
+	return text, line - strings.Count(text, "\n"), dynamic, ""
 }
 
 // cutRows are the columns that cut or awk write of rows; all of each for another
