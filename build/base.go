@@ -115,8 +115,8 @@ func (b *builder) base(ctx context.Context, written string, name ref.Reference, 
 }
 
 // signed returns an error unless the key of the options has signed the base im.
-// It tries the signatures in the store, then those in the repository of name,
-// unless name is nil.
+// The signatures in the store are tried first, then those in the repository of
+// name; a nil name has none.
 func (b *builder) signed(ctx context.Context, im *store.Image, name *ref.Reference) error {
 	switch {
 	case b.o.VerifyKey == nil:

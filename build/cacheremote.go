@@ -188,8 +188,8 @@ func (b *builder) writeShared(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// fitting returns those steps, in the order of their keys, whose layers and records
-// take at most so many bytes of the cache's manifest and config.
+// fitting chooses the steps that a shared cache has room for, in the order of their
+// keys. manifest and config are bytes: room for layers, and for records.
 func fitting(used map[string]stepRecord, manifest, config int) (map[string]stepRecord, error) {
 	steps := map[string]stepRecord{}
 	for _, key := range slices.Sorted(maps.Keys(used)) {

@@ -100,7 +100,7 @@ func remove(ctx context.Context, o Options, f *spec.File, addresses []netip.Addr
 	return w.report, e.state.keep(e.file)
 }
 
-// A removal is machines that go, and what that takes.
+// A removal is a delete that is planned: the machines that go, and the steps.
 type removal struct {
 	all    bool // the whole cluster goes
 	leave  bool // the machines leave a cluster that stays
@@ -109,9 +109,9 @@ type removal struct {
 	report *Report // with the plan
 }
 
-// planRemoval looks at the machines and plans how those of addresses go, all
-// where there are none. strays are machines that left before without an answer.
-// The removal has no report where the error is not nil.
+// planRemoval plans the delete of the machines with these addresses; no address
+// means all machines. strays are machines that an earlier delete --force left
+// behind. On an error the removal has no report.
 func (e *engine) planRemoval(ctx context.Context, addresses []netip.Addr, strays []string) (w removal, err error) {
 	w.all = len(addresses) == 0
 	w.goners = slices.DeleteFunc(slices.Clone(e.machines), func(m *machine) bool { return !w.all && !slices.Contains(addresses, m.Address) })
@@ -138,8 +138,8 @@ func (e *engine) planRemoval(ctx context.Context, addresses []netip.Addr, strays
 	return w, nil
 }
 
-// carryOut does what a removal planned. Where the whole cluster went, this
-// machine forgets it.
+// carryOut runs the steps of a removal. After the delete of a whole cluster the
+// operator's machine keeps no record of the cluster.
 func (e *engine) carryOut(ctx context.Context, w removal) error {
 	if err := e.open(ctx, w.report.Plan.Verb); err != nil {
 		return err

@@ -117,8 +117,7 @@ var ErrApplication = errors.New("it is an application without a Kubernetes of it
 // machines failed.
 var ErrPartly = errors.New("the cluster runs, but some of its steps failed")
 
-// ErrAway is wrapped by the error of a delete of all machines that left those which
-// did not answer.
+// ErrAway is wrapped when a delete of all machines could not reach some of them.
 var ErrAway = errors.New("some machines did not answer, and nothing was put back there")
 
 // engine is one run.

@@ -141,7 +141,7 @@ sites_roles() {
   untouched "${all[@]}"
 }
 
-# begun WORDS: whether the run whose report is in hang.log, or n1, is so far.
+# waits SECONDS: n1 runs a sleep of so many seconds.
 waits() { node_run n1 ps -e -o args= | grep -q "^sleep $1"; }
 
 sites_operators() {
